@@ -1,0 +1,1 @@
+"""Set prediction for PyTorch: a vector, an image or a set in, a multiset out."""
