@@ -1,0 +1,169 @@
+"""Adjoints: how gradients come back through the inner optimisation.
+
+At a minimum Y* the gradient G = ∇L(Y*; z, θ) vanishes, so the implicit function theorem gives
+`H ∂Y*/∂θ = -∂G/∂θ`. With a constraint the condition is `proj(Y* - G) = Y*`, and D, the Jacobian of that
+projection, joins in: `(I - D + D H) ∂Y*/∂θ = -D ∂G/∂θ`.
+
+Implicit adjoints run all iterations but the last without a graph and return `Y + (F - F.detach())`, whose value is
+Y and whose gradient is that of F. No custom autograd function: hooks and DistributedDataParallel see plain tensors.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .constraints import Constraint
+from .solvers import Descent
+
+
+class Adjoint:
+    """Base of the adjoints."""
+
+    def run(self, descent: Descent, steps: int) -> Tensor:
+        """Advance `descent` by `steps` and return its sets, differentiable."""
+        raise NotImplementedError
+
+
+@dataclass
+class Unrolled(Adjoint):
+    """Back-propagate through every iteration: exact for what was computed; memory grows with the steps (DSPN)."""
+
+    def run(self, descent: Descent, steps: int) -> Tensor:
+        if not descent.solver.differentiable:
+            raise ValueError(
+                f"{descent.solver} cannot be unrolled: its optimiser has no differentiable=True; "
+                "use an implicit adjoint such as Identity()"
+            )
+        if not descent.sets.requires_grad:
+            descent.sets = descent.sets.detach().requires_grad_()
+        while descent.t < steps and not descent.finished:
+            descent.advance(*descent.objective.gradient(descent.sets, graph=True))
+        return descent.sets
+
+
+class Implicit(Adjoint):
+    """Differentiate the solution, not the way to it: constant memory, and the solver may be anything."""
+
+    def run(self, descent: Descent, steps: int) -> Tensor:
+        run_graph_free(descent, steps - 1)
+        objective, point = descent.objective, descent.sets.detach().requires_grad_()
+        loss, grad = objective.gradient(point, graph=True)
+        with torch.no_grad():
+            descent.advance(loss, grad)
+        step = self.implicit_step(grad, point, descent.constraint, objective.given)
+        change = step - step.detach()
+        if objective.given is not None:
+            change = change.masked_fill(objective.given, 0.0)
+        return objective.fill(descent.sets) + change
+
+    def implicit_step(self, grad: Tensor, point: Tensor, constraint: Constraint | None, given: Tensor | None) -> Tensor:
+        """A tensor that depends on z and θ as the solution does; its value does not matter."""
+        raise NotImplementedError
+
+
+@dataclass
+class Identity(Implicit):
+    """Take H for the identity: the gradient of one gradient step at the solution (iDSPN, the paper's choice)."""
+
+    def implicit_step(self, grad: Tensor, point: Tensor, constraint: Constraint | None, given: Tensor | None) -> Tensor:
+        return -grad if constraint is None else constraint(point.detach() - grad)
+
+
+@dataclass
+class ConjugateGradient(Implicit):
+    """Solve for the inverse Hessian with conjugate gradients on Hessian-vector products.
+
+    Args:
+        steps: conjugate gradient iterations.
+        gamma: None solves with H, a number with the damped H / gamma + I; large numbers approach `Identity`.
+    """
+
+    steps: int = 10
+    gamma: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"ConjugateGradient: steps is {self.steps}, it must be at least 1")
+        if self.gamma is not None and not self.gamma > 0:
+            raise ValueError(f"ConjugateGradient: gamma is {self.gamma}, it must be above 0 (or None for the plain H)")
+
+    def implicit_step(self, grad: Tensor, point: Tensor, constraint: Constraint | None, given: Tensor | None) -> Tensor:
+        def curvature(u: Tensor) -> Tensor:  # H u, damped
+            (hu,) = torch.autograd.grad(grad, point, u, retain_graph=True)
+            return hu if self.gamma is None else hu / self.gamma + u
+
+        tangent = _tangent(constraint, (point - grad).detach(), given)
+        if constraint is None or constraint.polyhedral:
+            # D is a projector P: (P H P + I - P) u = P v is symmetric.
+
+            def on_face(u: Tensor) -> Tensor:
+                inside = tangent(u)
+                return tangent(curvature(inside)) + u - inside
+
+            def solve(v: Tensor) -> Tensor:
+                return conjugate_gradient(on_face, tangent(v), self.steps)
+
+        else:
+            # Aᵀ w = v with A = I - D + D H, through the normal equations A Aᵀ w = A v; then u = D w.
+
+            def apply(u: Tensor) -> Tensor:
+                return u - tangent(u) + tangent(curvature(u))
+
+            def apply_transposed(u: Tensor) -> Tensor:
+                inside = tangent(u)
+                return u - inside + curvature(inside)
+
+            def solve(v: Tensor) -> Tensor:
+                return tangent(conjugate_gradient(lambda w: apply(apply_transposed(w)), apply(v), self.steps))
+
+        step = -grad
+        step.register_hook(solve)
+        return step
+
+
+def run_graph_free(descent: Descent, steps: int) -> None:
+    """Advance up to iteration `steps`, in constant memory."""
+    with torch.no_grad():
+        while descent.t < steps and not descent.finished:
+            descent.advance(*descent.objective.gradient(descent.sets))
+
+
+def conjugate_gradient(product: Callable[[Tensor], Tensor], v: Tensor, steps: int) -> Tensor:
+    """Solve A u = v for each example, A symmetric, given u → A u.
+
+    An example rests once it is solved, or where A turns out not to be positive along its direction.
+    """
+    u = torch.zeros_like(v)
+    residual = direction = v
+    square = _dot(v, v)
+    enough = square * torch.finfo(v.dtype).eps ** 2
+    for _ in range(steps):
+        image = product(direction)
+        along = _dot(direction, image)
+        go = (along > 0) & (square > enough)
+        length = torch.where(go, square / torch.where(go, along, 1.0), 0.0)
+        u = u + length * direction
+        residual = residual - length * image
+        previous, square = square, _dot(residual, residual)
+        direction = residual + torch.where(go, square / torch.where(go, previous, 1.0), 0.0) * direction
+    return u
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum(dim=(1, 2), keepdim=True)
+
+
+def _tangent(constraint: Constraint | None, target: Tensor, given: Tensor | None) -> Callable[[Tensor], Tensor]:
+    """The Jacobian D of the projection at `target`, on the free entries, as v → D v."""
+
+    def free(v: Tensor) -> Tensor:
+        return v if given is None else v.masked_fill(given, 0.0)
+
+    if constraint is None:
+        return free
+    target.requires_grad_()
+    with torch.enable_grad():
+        projected = constraint(target)
+    return lambda v: free(torch.autograd.grad(projected, target, free(v), retain_graph=True)[0])

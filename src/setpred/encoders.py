@@ -1,0 +1,76 @@
+"""Encoders: a set becomes a vector, by a small network on every element (or pair) and a pooling."""
+
+import torch
+from torch import Tensor, nn
+
+from .pooling import POOLS, FSPool
+
+
+class SetEncoder(nn.Module):
+    """Permutation-invariant encoder: Linear, ReLU, Linear on each element, then a pooling.
+
+    Args:
+        dim: numbers in an element.
+        hidden: width of the hidden layer.
+        latent: length of the vector.
+        size: elements of a set (the largest number, where sets differ).
+        pool: "fs", "sum", "mean", "max", or any module that maps `[batch, size, latent]` (and a mask) to
+            `[batch, latent]`.
+
+    Example:
+        >>> encoder = SetEncoder(dim=2, hidden=16, latent=8, size=5)
+        >>> encoder(torch.randn(3, 5, 2)).shape
+        torch.Size([3, 8])
+    """
+
+    def __init__(self, dim: int, hidden: int, latent: int, size: int, pool: str | nn.Module = "fs"):
+        super().__init__()
+        self.dim, self.size = dim, size
+        self.net = nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, latent))
+        self.pool = _make_pool(pool, latent, size)
+
+    def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Sets `[batch, size, dim]`, mask `[batch, size]` → `[batch, latent]`."""
+        _check_sets(sets, self.dim, mask)
+        return self.pool(self.net(sets), mask)
+
+
+class RelationEncoder(nn.Module):
+    """`SetEncoder` on all ordered pairs of elements: n² rows instead of n, a little better and slower.
+
+    Example:
+        >>> encoder = RelationEncoder(dim=2, hidden=16, latent=8, size=5)
+        >>> encoder(torch.randn(3, 5, 2)).shape
+        torch.Size([3, 8])
+    """
+
+    def __init__(self, dim: int, hidden: int, latent: int, size: int, pool: str | nn.Module = "fs"):
+        super().__init__()
+        self.dim, self.size = dim, size
+        self.pairs = SetEncoder(2 * dim, hidden, latent, size**2, pool)
+
+    def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Sets `[batch, size, dim]`, mask `[batch, size]` → `[batch, latent]`."""
+        _check_sets(sets, self.dim, mask)
+        n = sets.shape[1]
+        first = sets.unsqueeze(2).expand(-1, -1, n, -1)
+        pairs = torch.cat([first, first.transpose(1, 2)], dim=-1).flatten(1, 2)  # [batch, n * n, 2 * dim]
+        both = None if mask is None else (mask.unsqueeze(2) & mask.unsqueeze(1)).flatten(1, 2)
+        return self.pairs(pairs, both)
+
+
+def _make_pool(pool: str | nn.Module, latent: int, size: int) -> nn.Module:
+    if isinstance(pool, nn.Module):
+        return pool
+    if pool not in POOLS:
+        raise ValueError(f"unknown pool {pool!r}: choose one of {', '.join(POOLS)}, or pass a module")
+    return FSPool(latent, size) if pool == "fs" else POOLS[pool]()
+
+
+def _check_sets(sets: Tensor, dim: int, mask: Tensor | None) -> None:
+    if sets.ndim != 3 or sets.shape[-1] != dim:
+        raise ValueError(f"sets are {list(sets.shape)}, the encoder takes [batch, size, {dim}]")
+    if sets.shape[1] == 0:
+        raise ValueError("the sets have no place for an element: for sets that may be empty pass padding and a mask")
+    if mask is not None and (mask.shape != sets.shape[:2] or mask.dtype != torch.bool):
+        raise ValueError(f"mask is {list(mask.shape)} {mask.dtype}, the sets need {list(sets.shape[:2])} torch.bool")

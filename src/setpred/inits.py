@@ -1,0 +1,83 @@
+"""Initial sets: where the inner optimisation starts.
+
+Each is a module called as `init(batch, like=z, generator=None)`, giving `[batch, size, dim]`. The decoder tells
+it the shape of a set once, with `build`. `weight` is how strongly the objective pulls the set to its start.
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+class Init(nn.Module):
+    """Base of the initial sets."""
+
+    weight: float = 0.0
+    size: int
+    dim: int
+
+    def build(self, size: int, dim: int) -> None:
+        """Fix the shape of a set; called once, by the decoder."""
+        self.size, self.dim = size, dim
+
+    def forward(self, batch: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        raise NotImplementedError
+
+
+class ZeroInit(Init):
+    """All elements at zero. Works only where equal elements can be separated, as with FSPool."""
+
+    def forward(self, batch: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return like.new_zeros(batch, self.size, self.dim)
+
+
+class RandomInit(Init):
+    """Normal noise, fresh for every example in training.
+
+    In `eval()` every example starts from one fixed draw, so a prediction depends on nothing but its input;
+    pass a generator to draw fresh ones.
+    """
+
+    def __init__(self, std: float = 0.1):
+        super().__init__()
+        self.std = _positive(std)
+
+    def forward(self, batch: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        shape = (self.size, self.dim)
+        if self.training or generator is not None:
+            device = like.device if generator is None else generator.device
+            noise = torch.randn(batch, *shape, generator=generator, dtype=like.dtype, device=device).to(like.device)
+        else:
+            fixed = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+            noise = fixed.to(like).expand(batch, *shape)
+        return self.std * noise
+
+    def extra_repr(self) -> str:
+        return f"std={self.std}"
+
+
+class LearnedInit(Init):
+    """One learned set that every example starts from.
+
+    An implicit gradient does not see the start, so the objective also holds `weight · ½ mean (Y - Y0)²`:
+    without that pull a learned start would never move.
+    """
+
+    def __init__(self, std: float = 0.1, weight: float = 0.1):
+        super().__init__()
+        self.std, self.weight = _positive(std), weight
+
+    def build(self, size: int, dim: int) -> None:
+        super().build(size, dim)
+        self.sets = nn.Parameter(self.std * torch.randn(size, dim))
+
+    def forward(self, batch: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return self.sets.to(like.dtype).expand(batch, -1, -1)
+
+    def extra_repr(self) -> str:
+        return f"std={self.std}, weight={self.weight}"
+
+
+def _positive(std: float) -> float:
+    if not std >= 0:
+        raise ValueError(f"std is {std}: the spread of the initial set cannot be negative")
+    return std

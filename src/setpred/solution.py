@@ -1,0 +1,111 @@
+"""What an inner optimisation found, and how it got there."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .solvers import Descent, set_norm
+
+
+@dataclass
+class Trace:
+    """The way from the initial set to the solution; an example that stopped early stays where it is.
+
+    Attributes:
+        sets: `[steps + 1, batch, size, dim]`.
+        loss: inner loss, `[steps + 1, batch]`.
+        grad_norm: length of the gradient, `[steps + 1, batch]`.
+    """
+
+    sets: Tensor
+    loss: Tensor
+    grad_norm: Tensor
+
+
+@dataclass
+class Solution:
+    """What the inner optimisation found.
+
+    Attributes:
+        sets: the predicted sets, `[batch, size, dim]`.
+        loss: inner loss of each set, `[batch]`.
+        grad_norm: length of its gradient, `[batch]`.
+        clipped: share of its gradients that were clipped, `[batch]`.
+        diverged: whether its iterates left the finite numbers, `[batch]`; `sets` then holds its best finite iterate.
+        trace: the iterates, if asked for.
+    """
+
+    sets: Tensor
+    loss: Tensor
+    grad_norm: Tensor
+    clipped: Tensor
+    diverged: Tensor
+    trace: Trace | None = None
+
+    @property
+    def diagnostics(self) -> dict[str, Tensor]:
+        """Means over the batch (inner loss and gradient over the examples that did not diverge), to log."""
+        fine = ~self.diverged
+        count = fine.sum().clamp(min=1)
+        return {
+            "inner_loss": self.loss.where(fine, 0.0).sum() / count,
+            "inner_grad_norm": self.grad_norm.where(fine, 0.0).sum() / count,
+            "clipped": self.clipped.mean(),
+            "diverged": self.diverged.to(self.clipped.dtype).mean(),
+        }
+
+
+class Recorder:
+    """Keeps every iterate of a descent."""
+
+    def __init__(self) -> None:
+        self.moments: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def __call__(self, sets: Tensor, loss: Tensor, grad: Tensor) -> None:
+        self.moments.append((sets.detach(), loss, set_norm(grad)))
+
+    def trace(self, steps: int) -> Trace:
+        moments = self.moments + [self.moments[-1]] * (steps + 1 - len(self.moments))
+        sets, loss, grad_norm = zip(*moments, strict=True)
+        return Trace(torch.stack(sets), torch.stack(loss), torch.stack(grad_norm))
+
+
+class BestFinite:
+    """Keeps the finite iterate of lowest inner loss of each example; the initial set where there is none."""
+
+    def __init__(self, descent: Descent):
+        self.sets = descent.sets
+        self.loss = torch.full_like(descent.loss, torch.inf)
+        self.grad_norm = torch.full_like(descent.loss, torch.inf)
+
+    def __call__(self, sets: Tensor, loss: Tensor, grad: Tensor) -> None:
+        better = (loss < self.loss) & sets.isfinite().all(dim=(1, 2))
+        self.sets = torch.where(better[:, None, None], sets, self.sets)
+        self.loss = torch.where(better, loss, self.loss)
+        self.grad_norm = torch.where(better, set_norm(grad), self.grad_norm)
+
+
+def merge(parts: list[tuple[Tensor, Solution]]) -> Solution:
+    """One solution of several, each with the mask of the examples that are its own."""
+    order = torch.cat([own.nonzero().flatten() for own, _ in parts]).argsort()
+
+    def joined(*tensors: Tensor, dim: int = 0) -> Tensor:
+        return torch.cat(tensors, dim=dim).index_select(dim, order)
+
+    solutions = [solution for _, solution in parts]
+    traces = [solution.trace for solution in solutions if solution.trace is not None]
+    return Solution(
+        sets=joined(*(s.sets for s in solutions)),
+        loss=joined(*(s.loss for s in solutions)),
+        grad_norm=joined(*(s.grad_norm for s in solutions)),
+        clipped=joined(*(s.clipped for s in solutions)),
+        diverged=joined(*(s.diverged for s in solutions)),
+        trace=Trace(
+            joined(*(t.sets for t in traces), dim=1),
+            joined(*(t.loss for t in traces), dim=1),
+            joined(*(t.grad_norm for t in traces), dim=1),
+        )
+        if traces
+        else None,
+    )
