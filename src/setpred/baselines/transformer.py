@@ -1,0 +1,114 @@
+"""A Transformer from set to set, with three ways to tell its decoder's elements apart."""
+
+import math
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from setpred.baselines.arguments import check_arguments
+
+PositionalEncoding = Literal["none", "random", "sinusoidal"]
+
+
+class Transformer(nn.Module):
+    """Encoder and decoder over the same elements; the decoder starts from an affine map of each.
+
+    Without positional encoding it is set-equivariant. Sinusoidal encoding makes it depend on the order of the
+    elements. With random encoding half of the width is the affine map, half is α + e^β · noise, where α and β
+    are learned numbers. Encodings go to the decoder only.
+
+    Args:
+        dim: entries of an input element.
+        out: entries of an output element.
+        pe: the positional encoding, "none", "random" or "sinusoidal".
+        width: entries of an element inside; the paper takes 128 for 8 classes.
+        heads: attention heads.
+        layers: of the encoder, and as many of the decoder.
+
+    >>> Transformer(pe="random")(torch.zeros(2, 64, 4)).shape
+    torch.Size([2, 64, 64])
+    """
+
+    def __init__(
+        self,
+        dim: int = 4,
+        out: int = 64,
+        pe: PositionalEncoding = "none",
+        width: int = 64,
+        heads: int = 8,
+        layers: int = 2,
+    ) -> None:
+        super().__init__()
+        if pe not in get_args(PositionalEncoding):
+            raise ValueError(f"pe is {pe!r}: choose one of {', '.join(get_args(PositionalEncoding))}")
+        if width % heads or width % 2:
+            raise ValueError(f"width is {width}: choose an even multiple of heads={heads}")
+        self.dim = dim
+        self.pe = pe
+        self.noise_dim = width // 2
+        self.source = nn.Linear(dim, width)
+        self.target = nn.Linear(dim, width // 2 if pe == "random" else width)
+        if pe == "random":
+            self.noise_mean = nn.Parameter(torch.zeros(()))
+            self.noise_log_scale = nn.Parameter(torch.zeros(()))
+        self.transformer = nn.Transformer(
+            width, heads, layers, layers, dim_feedforward=2 * width, dropout=0.0, batch_first=True
+        )
+        # Nested tensors drop the padding at the end of a batch, and with it elements of the answer.
+        self.transformer.encoder.use_nested_tensor = False
+        self.head = nn.Linear(width, out)
+
+    def forward(self, sets: Tensor, mask: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+        """One vector for each element.
+
+        Args:
+            sets: `[batch, n, dim]`.
+            mask: `[batch, n]`, True where an element is valid; others are not attended to and answer 0.
+            noise: `[batch, n, noise_dim]`, for `pe="random"`; drawn from N(0, 1) if not given.
+
+        Returns:
+            `[batch, n, out]`.
+        """
+        check_arguments(sets, mask, self.dim)
+        # Attention over nothing is NaN, so a set without elements attends to its padding.
+        padding = None if mask is None else ~mask & mask.any(dim=1, keepdim=True)
+        features = self.transformer(
+            self.source(sets),
+            self._queries(sets, noise),
+            src_key_padding_mask=padding,
+            tgt_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
+        )
+        out = self.head(features)
+        return out if mask is None else torch.where(mask.unsqueeze(-1), out, 0)
+
+    def _queries(self, sets: Tensor, noise: Tensor | None) -> Tensor:
+        target = self.target(sets)
+        if noise is not None:
+            self._check_noise(sets, noise)
+        if self.pe == "none":
+            return target
+        if self.pe == "sinusoidal":
+            return target + sinusoids(sets.shape[1], target.shape[-1]).to(target)
+        if noise is None:
+            noise = torch.randn_like(target)
+        return torch.cat([target, self.noise_mean + self.noise_log_scale.exp() * noise], dim=-1)
+
+    def _check_noise(self, sets: Tensor, noise: Tensor) -> None:
+        if self.pe != "random":
+            raise ValueError(f'noise was given with pe="{self.pe}": build the Transformer with pe="random"')
+        expected = [*sets.shape[:2], self.noise_dim]
+        if list(noise.shape) != expected:
+            raise ValueError(f"noise has shape {list(noise.shape)}: pass {expected}")
+
+
+def sinusoids(n: int, width: int) -> Tensor:
+    """Sines and cosines of the position at wavelengths from 2π to 10,000 · 2π, `[n, width]`.
+
+    >>> sinusoids(3, 4)[0]
+    tensor([0., 1., 0., 1.])
+    """
+    frequencies = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000) / width))
+    angles = torch.arange(n)[:, None] * frequencies
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)

@@ -1,0 +1,27 @@
+"""Which equivariance a function on multisets has, shown by a witness when it lacks one.
+
+Functions are batched, `[batch, n, dim] -> [batch, n, out]`:
+
+>>> from setpred import equivariance
+>>> report = equivariance.check(equivariance.push_apart, size=2)
+>>> report.set_equivariant, report.multiset_equivariant, report.exclusive
+(False, True, True)
+>>> equivariance.continuity(equivariance.push_apart, size=2).continuous
+True
+"""
+
+from setpred.equivariance.nearness import ContinuityReport, continuity
+from setpred.equivariance.permutations import Report, Witness, check
+from setpred.equivariance.probing import hard_sets
+from setpred.equivariance.sorting import push_apart, sort_jacobian
+
+__all__ = [
+    "ContinuityReport",
+    "Report",
+    "Witness",
+    "check",
+    "continuity",
+    "hard_sets",
+    "push_apart",
+    "sort_jacobian",
+]

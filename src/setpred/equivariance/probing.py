@@ -1,0 +1,109 @@
+"""Inputs that tell equivariances apart, and calling a user's function on them with its answers checked."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+SetFunction = Callable[..., Tensor]
+
+
+def hard_sets(size: int, dim: int, copies: int = 4, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Multisets where functions show their equivariance: equal, nearly equal and partly equal elements.
+
+    Seven kinds, `copies` of each: random, with duplicates, with near-duplicates, all equal, all zero, small
+    integers (elements that share some entries), and different integers in each channel.
+
+    Returns:
+        `[7 * copies, size, dim]`.
+
+    >>> hard_sets(size=5, dim=2).shape
+    torch.Size([28, 5, 2])
+    """
+    if min(size, dim, copies) < 1:
+        raise ValueError(f"hard_sets got size={size}, dim={dim}, copies={copies}: each must be at least 1")
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal() -> Tensor:
+        return torch.randn(size, dim, generator=generator, dtype=dtype)
+
+    def duplicates() -> Tensor:
+        chosen = torch.randint(max(1, size // 2), (size,), generator=generator)
+        return normal()[chosen]
+
+    def distinct_integers() -> Tensor:
+        return torch.rand(size, dim, generator=generator).argsort(dim=0).to(dtype)
+
+    sets = []
+    for _ in range(copies):
+        sets += [
+            normal(),
+            duplicates(),
+            duplicates() + nearby(dtype) * normal(),
+            normal()[:1].expand(size, dim),
+            torch.zeros(size, dim, dtype=dtype),
+            torch.randint(-1, 2, (size, dim), generator=generator).to(dtype),
+            distinct_integers(),
+        ]
+    return torch.stack(sets)
+
+
+def nearby(dtype: torch.dtype) -> float:
+    """A step that is small, yet far above rounding: half the digits of the type."""
+    return torch.finfo(dtype).eps ** 0.5
+
+
+def rounding(inputs: Tensor, outputs: Tensor, relative: float | None = None) -> float:
+    """The deviation in `outputs` that is put down to rounding: half the digits of their type, to their scale.
+
+    The second term is for outputs that are themselves only rounding, such as a centred constant.
+    """
+    relative = nearby(outputs.dtype) if relative is None else relative
+    floor = 64 * torch.finfo(outputs.dtype).eps * float(inputs.abs().max())
+    return relative * float(outputs.abs().max()) + floor
+
+
+def given_sets(inputs: Tensor) -> Tensor:
+    """The user's inputs as `[batch, n, dim]`, checked."""
+    if not isinstance(inputs, Tensor) or not inputs.is_floating_point():
+        kind = inputs.dtype if isinstance(inputs, Tensor) else type(inputs).__name__
+        raise ValueError(f"inputs are {kind}: pass a tensor of floats")
+    sets = inputs[None] if inputs.dim() == 2 else inputs
+    if sets.dim() != 3 or 0 in sets.shape:
+        raise ValueError(f"inputs have shape {list(inputs.shape)}: pass [batch, n, dim], none of them 0")
+    if not sets.isfinite().all():
+        raise ValueError("inputs contain NaN or infinity: pass finite sets")
+    return sets.detach()
+
+
+def answer(fn: SetFunction, sets: Tensor, *noise: Tensor) -> Tensor:
+    """`fn` on copies of its arguments, with an answer of the right shape: `[batch, n, out]`."""
+    out = fn(sets.clone(), *(rows.clone() for rows in noise))
+    expected = f"[{sets.shape[0]}, {sets.shape[1]}, out]"
+    if not isinstance(out, Tensor):
+        raise ValueError(f"fn returned {type(out).__name__}, not a tensor: return {expected}")
+    if out.dim() != 3 or out.shape[:2] != sets.shape[:2]:
+        raise ValueError(f"fn turned {list(sets.shape)} into {list(out.shape)}: it must return {expected}")
+    out = out.detach()
+    if not out.is_floating_point():
+        out = out.to(sets.dtype)
+    finite = out.isfinite().flatten(1).all(dim=1)
+    if not finite.all():
+        first = int((~finite).nonzero()[0])
+        raise ValueError(
+            f"fn returned NaN or infinity for input {first} of {len(sets)}: "
+            "choose inputs that it is defined on with inputs=..."
+        )
+    return out
+
+
+def working_dtype(fn: SetFunction, *arguments: Tensor) -> torch.dtype:
+    """float64 if `fn` takes it and answers in it, else float32.
+
+    A function that answers in fewer digits may see two different elements as equal, so it is asked in those.
+    """
+    try:
+        out = answer(fn, *arguments)
+    except (RuntimeError, ValueError):  # float32 parameters met float64 inputs; any other error comes again
+        return torch.float32
+    return out.dtype
