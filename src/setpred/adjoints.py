@@ -119,7 +119,7 @@ class ConjugateGradient(Implicit):
                 return tangent(conjugate_gradient(lambda w: apply(apply_transposed(w)), apply(v), self.steps))
 
         step = -grad
-        step.register_hook(solve)
+        step.register_hook(lambda v: None if v is None else solve(v))  # None: nothing depends on the sets
         return step
 
 

@@ -32,10 +32,11 @@ class Simplex(Constraint):
     total: float = 1.0
 
     def __call__(self, sets: Tensor) -> Tensor:
+        sets = sets - sets.detach().amax(dim=-1, keepdim=True)  # changes nothing but the rounding
         support = self._support(sets.detach())
         count = support.sum(dim=-1, keepdim=True)
         excess = (sets.masked_fill(~support, 0.0).sum(dim=-1, keepdim=True) - self.total) / count
-        return (sets - excess).masked_fill(~support, 0.0)
+        return (sets - excess).masked_fill(~support, 0.0).clamp(min=0.0)
 
     def _support(self, sets: Tensor) -> Tensor:
         """Which entries stay positive."""

@@ -123,29 +123,31 @@ class SetDecoder(nn.Module):
         trace: bool,
         evaluate: bool,
     ) -> Solution:
+        self._check_vectors(z)
         wants_graph = torch.is_grad_enabled()
-        device = z.device.type if isinstance(z, Tensor) else "cpu"
         # Inner gradients do not exist in inference mode, and half precision is too coarse for the inner descent.
         with (
             torch.inference_mode(False),
             torch.set_grad_enabled(wants_graph),
-            torch.autocast(device, enabled=False),
+            torch.autocast(z.device.type, enabled=False),
         ):
             problem = self._problem(z, mask, known)
             start = self._start(problem, init, generator)
             return self._minimise(problem, start, steps, trace, evaluate)
 
     def _problem(self, z: Tensor, mask: Tensor | None, known: Known | None) -> Objective:
-        z = self._checked_vectors(z)
+        parameter = next(self.encoder.parameters(), z)
+        z = _ordinary(z).to(parameter.dtype)
         problem = Objective(self.encoder, z, weight=self.init.weight)
         if known is not None:
             problem.values, problem.given = self._checked_known(known, z)
         if mask is not None:
             problem.mask = mask = self._checked_mask(mask, z)
             absent = ~mask.unsqueeze(-1).expand(-1, -1, self.dim)
-            values = z.new_zeros(()) if problem.values is None else problem.values
-            problem.values = values.masked_fill(absent, 0.0) if values.ndim else z.new_zeros(absent.shape)
-            problem.given = absent if problem.given is None else problem.given | absent
+            if problem.values is None or problem.given is None:
+                problem.values, problem.given = z.new_zeros(absent.shape), absent
+            else:
+                problem.values, problem.given = problem.values.masked_fill(absent, 0.0), problem.given | absent
         return problem
 
     def _start(self, problem: Objective, init: Tensor | None, generator: torch.Generator | None) -> Tensor:
@@ -206,24 +208,19 @@ class SetDecoder(nn.Module):
             parts.append((finite, survivors))
         return merge(parts)
 
-    def _checked_vectors(self, z: Tensor) -> Tensor:
+    def _check_vectors(self, z: Tensor) -> None:
         if not isinstance(z, Tensor) or z.ndim != 2 or not z.is_floating_point():
             found = f"{list(z.shape)} {z.dtype}" if isinstance(z, Tensor) else type(z).__name__
             raise ValueError(f"z is {found}, the decoder takes vectors [batch, latent] of floating point numbers")
-        parameter = next(self.encoder.parameters(), None)
-        if parameter is not None:
-            if z.device != parameter.device:
-                raise ValueError(f"z is on {z.device}, the encoder on {parameter.device}: move one of them")
-            if z.dtype != parameter.dtype:
-                if z.dtype not in (torch.float16, torch.bfloat16):
-                    raise ValueError(f"z is {z.dtype}, the encoder {parameter.dtype}: convert one of them")
-                z = z.to(parameter.dtype)
+        parameter = next(self.encoder.parameters(), z)
+        if z.device != parameter.device:
+            raise ValueError(f"z is on {z.device}, the encoder on {parameter.device}: move one of them")
+        if z.dtype not in (parameter.dtype, torch.float16, torch.bfloat16):  # half precision comes from autocast
+            raise ValueError(f"z is {z.dtype}, the encoder {parameter.dtype}: convert one of them")
         finite = z.detach().isfinite().all(dim=1)
         if not finite.all():
-            raise ValueError(
-                f"z of example {int((~finite).nonzero()[0])} holds NaN or infinity: look at the network before the decoder"
-            )
-        return _ordinary(z)
+            example = int((~finite).nonzero()[0])
+            raise ValueError(f"z of example {example} holds NaN or infinity: look at the network before the decoder")
 
     def _checked_mask(self, mask: Tensor, z: Tensor) -> Tensor:
         if mask.shape != (len(z), self.size) or mask.dtype != torch.bool:

@@ -6,7 +6,7 @@ A solver says where to go from one gradient (`update`); the loop around it is wr
 
 import inspect
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
 import torch
@@ -101,8 +101,8 @@ class TorchOptimizer(Solver):
         >>> solver = TorchOptimizer(torch.optim.Adam, lr=0.1, steps=50, betas=(0.5, 0.9))
     """
 
-    optimizer: type[torch.optim.Optimizer]
-    options: dict[str, Any]
+    optimizer: type[torch.optim.Optimizer] = torch.optim.SGD
+    options: dict[str, Any] = field(default_factory=dict)
 
     def __init__(self, optimizer: type[torch.optim.Optimizer], **options: Any):
         shared = {f.name: options.pop(f.name) for f in fields(Solver) if f.name in options}
