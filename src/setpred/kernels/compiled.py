@@ -1,0 +1,142 @@
+"""The loops between the matrix products, compiled for the CPU. Float32, contiguous, addresses in bytes.
+
+Nothing here allocates or takes the interpreter's lock; the callers own the memory. Widths are multiples of
+`LANES`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .lanes import (
+    LANES,
+    add_above,
+    add_up,
+    compiled,
+    copy,
+    encode,
+    encode_last,
+    exchange,
+    fill,
+    keep_where_positive,
+    lower,
+    multiply,
+    multiply_add,
+    read_flag,
+    read_float,
+    read_int,
+    relu,
+    residual,
+    route,
+    write_float,
+)
+
+FLOATS = 4 * LANES
+KEYS = 8 * LANES
+
+
+def sort_pool_scratch(n: int) -> int:
+    """Bytes of scratch that `sort_pool` needs for sets of n elements, aligned to 64."""
+    return n * (KEYS + FLOATS) + 2 * FLOATS
+
+
+@compiled
+def sort_pool(features, bias, mask, weight, weight_step, z, loss, pairs, n_pairs, scratch, batch, n, width, channels):
+    """Sort each channel of `features + bias`, weigh by rank, compare with z; the gradient replaces the features.
+
+    Args:
+        features: `[batch, n, width]`, of which the first `channels` count; in place.
+        bias: `[width]`.
+        mask: `[batch, n]` bytes, or 0 for none.
+        weight: `[n, width]`, `weight_step` bytes from one example to the next.
+        z: `[batch, width]`.
+        loss: `[batch]`, ½ mean over the channels of (g - z)².
+        pairs: the sorting network, two int64 a pair: byte offsets of rows of keys. None of them leaves the
+            elements in place, which makes this a weighted sum.
+    """
+    row = 4 * width
+    keys, routed = scratch, scratch + n * KEYS
+    total = routed + n * FLOATS
+    squares = total + FLOATS
+    scale = np.float32(1.0 / channels)
+    zero = np.float32(0.0)
+    for b in range(batch):
+        fill(squares, zero)
+        for at in range(0, row, FLOATS):
+            x = features + b * n * row + at
+            w = weight + b * weight_step + at
+            for i in range(n):
+                if mask == 0 or read_flag(mask + b * n + i):
+                    encode(keys + i * KEYS, x + i * row, bias + at, i * LANES)
+                else:
+                    encode_last(keys + i * KEYS, i * LANES)
+            for p in range(n_pairs):
+                exchange(keys + read_int(pairs + 16 * p), keys + read_int(pairs + 16 * p + 8))
+            for i in range(n):
+                route(keys + i * KEYS, w + i * row, routed)
+            fill(total, zero)
+            for i in range(n):
+                if mask == 0 or read_flag(mask + b * n + i):
+                    multiply_add(total, x + i * row, bias + at, routed + i * FLOATS)
+                else:
+                    fill(routed + i * FLOATS, zero)
+            residual(total, z + b * row + at, squares, scale)
+            for i in range(n):
+                multiply(x + i * row, total, routed + i * FLOATS)
+        write_float(loss + 4 * b, add_up(squares) * scale * np.float32(0.5))
+
+
+@compiled
+def bias_relu(hidden, bias, rows, width):
+    """`hidden = max(hidden + bias, 0)`, hidden `[rows, width]`."""
+    for i in range(rows):
+        for at in range(0, 4 * width, FLOATS):
+            relu(hidden + i * 4 * width + at, bias + at)
+
+
+@compiled
+def relu_gradient(grad, hidden, count):
+    """Zero the gradient where the activation is."""
+    for at in range(0, 4 * count, FLOATS):
+        keep_where_positive(grad + at, hidden + at)
+
+
+def simplex_scratch(width: int) -> int:
+    """Bytes of scratch that `simplex_rows` needs."""
+    return (-(-width // LANES) + 2) * FLOATS
+
+
+@compiled
+def simplex_rows(values, row, scratch, rows, width, total):
+    """Project each row of `width` floats, `row` bytes apart, on the simplex, in place.
+
+    Michelot's algorithm: the threshold rises until the entries above it are those that define it.
+    """
+    whole = width // LANES * FLOATS
+    padded = (width + LANES - 1) // LANES * FLOATS
+    sums, counts = scratch + padded, scratch + padded + FLOATS
+    for i in range(rows):
+        x = values + i * row
+        for at in range(0, whole, FLOATS):
+            copy(scratch + at, x + at)
+        if padded > whole:
+            fill(scratch + whole, np.float32(-np.inf))
+            for at in range(whole, 4 * width, 4):
+                write_float(scratch + at, read_float(x + at))
+        threshold, support = np.float32(-np.inf), np.float32(0.0)
+        for _ in range(width + 1):  # rounding could make it swing for ever
+            before = support
+            fill(sums, np.float32(0.0))
+            fill(counts, np.float32(0.0))
+            for at in range(0, padded, FLOATS):
+                add_above(scratch + at, threshold, sums, counts)
+            support = add_up(counts)
+            if support == before:
+                break
+            threshold = (add_up(sums) - np.float32(total)) / support
+        for at in range(0, padded, FLOATS):
+            lower(scratch + at, threshold)
+        for at in range(0, whole, FLOATS):
+            copy(x + at, scratch + at)
+        for at in range(whole, 4 * width, 4):
+            write_float(x + at, read_float(scratch + at))

@@ -1,0 +1,69 @@
+"""Projection of rows on the simplex {y ≥ 0, Σy = total}, with two backends.
+
+The nearest point is y = max(x - τ, 0), with the threshold τ that makes the sum right. On the support S = {y > 0}
+the Jacobian takes away the mean, elsewhere it is zero, so a gradient v comes back as v - mean of v over S.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .sort_pool import numba_runs
+
+
+def project_simplex(x: Tensor, total: float = 1.0) -> Tensor:
+    """Each row of the last dimension projected on the simplex; differentiable.
+
+    >>> project_simplex(torch.tensor([0.5, 1.0, -3.0])).tolist()
+    [0.25, 0.75, 0.0]
+    """
+    return _project_simplex(x, total)
+
+
+def torch_project_simplex(x: Tensor, total: float) -> Tensor:
+    """The reference: any device, any type, by sorting."""
+    ranked = x.sort(dim=-1, descending=True).values
+    count = torch.arange(1, x.shape[-1] + 1, device=x.device, dtype=x.dtype)
+    thresholds = (ranked.cumsum(dim=-1) - total) / count
+    support = (ranked > thresholds).sum(dim=-1, keepdim=True).clamp(min=1)
+    return (x - thresholds.gather(-1, support - 1)).clamp(min=0.0)
+
+
+def numba_project_simplex(x: Tensor, total: float) -> Tensor:
+    """The same compiled and without a sort, for float32 on the CPU."""
+    from .compiled import simplex_rows, simplex_scratch
+
+    y = x.clone(memory_format=torch.contiguous_format)
+    width = y.shape[-1]
+    scratch = torch.empty(simplex_scratch(width), dtype=torch.uint8)
+    simplex_rows(y.data_ptr(), 4 * width, scratch.data_ptr(), y.numel() // width, width, total)
+    return y
+
+
+@torch.library.custom_op("setpred::project_simplex", mutates_args=())
+def _project_simplex(x: Tensor, total: float) -> Tensor:
+    if x.device.type == "cpu" and x.dtype == torch.float32 and numba_runs():
+        return numba_project_simplex(x, total)
+    return torch_project_simplex(x, total)
+
+
+@_project_simplex.register_fake
+def _(x: Tensor, total: float) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:
+    ctx.save_for_backward(output > 0)
+
+
+def _backward(ctx: Any, v: Tensor) -> tuple[Tensor, None]:
+    (support,) = ctx.saved_tensors
+    kept = v.masked_fill(~support, 0.0)
+    mean = kept.sum(dim=-1, keepdim=True) / support.sum(dim=-1, keepdim=True).clamp(min=1)
+    return kept - mean.masked_fill(~support, 0.0), None
+
+
+_project_simplex.register_autograd(_backward, setup_context=_save)
