@@ -1,0 +1,24 @@
+"""Implicit gradients need the memory of one iteration; unrolled ones that of all."""
+
+import pytest
+import torch
+
+import setpred as sp
+from setpred.bench.memory import peak_bytes
+
+
+def training_step_bytes(decoder_class, steps):
+    encoder = sp.SetEncoder(dim=4, hidden=64, latent=64, size=8)
+    decoder = decoder_class(encoder, size=8, dim=4, solver=sp.Nesterov(steps=steps))
+    z = torch.randn(16, 64, requires_grad=True)
+    return peak_bytes(lambda: decoder(z).square().mean().backward())
+
+
+def test_idspn_needs_no_more_memory_for_a_thousand_iterations_than_for_ten():
+    assert training_step_bytes(sp.iDSPN, 1000) <= 1.02 * training_step_bytes(sp.iDSPN, 10)
+
+
+def test_dspn_memory_grows_linearly():
+    ten, twenty, forty = (training_step_bytes(sp.DSPN, steps) for steps in (10, 20, 40))
+    assert forty - twenty == pytest.approx(2 * (twenty - ten), rel=0.02)
+    assert forty > 3.5 * ten
