@@ -36,7 +36,7 @@ def fast_gradient(encoder: nn.Module, z: Tensor, mask: Tensor | None = None) -> 
         >>> loss.shape, grad.shape
         (torch.Size([3]), torch.Size([3, 5, 2]))
     """
-    if not (_plain(encoder) and _ordinary([z, *encoder.parameters()]) and numba_runs() and not _transformed()):
+    if _transformed() or not (_plain(encoder) and _ordinary([z, *encoder.parameters()]) and numba_runs()):
         return None
     gradient = FastGradient(cast(SetEncoder, encoder), z, mask)
     return gradient if z.ndim == 2 and z.shape[1] == gradient.channels else None
