@@ -66,6 +66,7 @@ def _start(size: int) -> ThreadPoolExecutor:
 
     def become_worker() -> None:
         _here.worker = True
+        torch.get_num_threads()  # the first question in a thread copies the default, which must not happen later
         torch.set_num_threads(1)  # of this thread, and the default of threads that start from now on
         ready.wait()
 
