@@ -111,6 +111,9 @@ def check(
     Set-equivariance: f(P1 X) = P1 f(X) for every P1. Multiset-equivariance: for every P1 there is a P2 with
     P2 X = P1 X and f(P1 X) = P2 f(X); P2 is searched for inside the groups of equal elements of X.
 
+    Ask a model that sorts in float64, with `.double()`: in float32 rounding now and then decides which of two
+    features is the larger, and that is reported as a failure.
+
     Args:
         fn: `[batch, n, dim] -> [batch, n, out]`, or with `noise_dim` a function of that and of noise
             `[batch, n, noise_dim]`.
