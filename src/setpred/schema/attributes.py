@@ -37,9 +37,7 @@ class Category(Attribute):
             raise ValueError(f"names has {len(names)} values: list 1 to {MAX_DIM}")
         for name in names:
             if isinstance(name, bool) or not isinstance(name, str | int):
-                raise ValueError(
-                    f"names holds {short(name)}: use text or whole numbers (quote yes, no, on, off)"
-                )
+                raise ValueError(f"names holds {short(name)}: use text or whole numbers (quote yes, no, on, off)")
         if len(set(names)) < len(names):
             twice = next(name for i, name in enumerate(names) if name in names[:i])
             raise ValueError(f"names holds {short(twice)} twice: list each value once")
@@ -145,9 +143,7 @@ class Count(Attribute):
     def encode(self, value: Any) -> list[float]:
         number = finite(value)
         if number != int(number) or not 0 <= number <= self.max:
-            raise ValueError(
-                f"{number:g} is not a whole number from 0 to {self.max}: correct it, or raise max"
-            )
+            raise ValueError(f"{number:g} is not a whole number from 0 to {self.max}: correct it, or raise max")
         return [number / self.max]
 
     def ids(self, numbers: Tensor) -> Tensor:

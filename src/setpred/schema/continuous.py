@@ -75,9 +75,7 @@ class Real(Field):
             low, high = self.range
             slack = 1e-6 * self.unit
             if not low - slack <= number <= high + slack:
-                raise ValueError(
-                    f"{number:g} is outside the range ({low:g}, {high:g}): widen it in the schema"
-                )
+                raise ValueError(f"{number:g} is outside the range ({low:g}, {high:g}): widen it in the schema")
         encoded = (number - self.middle) / self.unit
         if abs(encoded) > FLOAT32_MAX:
             raise ValueError(f"{number:g} does not fit 32 bits: give the field a larger scale")

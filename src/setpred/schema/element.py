@@ -49,18 +49,12 @@ class Schema:
             raise ValueError("fields is empty: an element needs at least one field")
         for name, field in fields.items():
             if not isinstance(name, str) or name in RESERVED:
-                raise ValueError(
-                    f"fields has the name {short(name)}: use text other than {' or '.join(RESERVED)}"
-                )
+                raise ValueError(f"fields has the name {short(name)}: use text other than {' or '.join(RESERVED)}")
             if not isinstance(field, Field):
-                raise ValueError(
-                    f"fields[{name!r}] is {short(field)}: use Real, Category, Flag, Count or Angle"
-                )
+                raise ValueError(f"fields[{name!r}] is {short(field)}: use Real, Category, Flag, Count or Angle")
         reals = [name for name, field in fields.items() if isinstance(field, Real)]
         if position is not None and position not in reals:
-            raise ValueError(
-                f"position {short(position)} is not a Real field: name one of {reals} or leave it out"
-            )
+            raise ValueError(f"position {short(position)} is not a Real field: name one of {reals} or leave it out")
         if not isinstance(presence, bool):
             raise ValueError(f"presence is {short(presence)}: use true or false")
         self.fields = dict(fields)
@@ -136,14 +130,10 @@ class Schema:
         """
         elements = self._check(elements).detach().cpu()
         if elements.dim() != 2:
-            raise ValueError(
-                f"decode takes one set [size, dim], this is {list(elements.shape)}: use decode_batch"
-            )
+            raise ValueError(f"decode takes one set [size, dim], this is {list(elements.shape)}: use decode_batch")
         if not elements.isfinite().all():
             row = int((~elements.isfinite()).any(-1).nonzero()[0])
-            raise ValueError(
-                f"element {row} is not finite: did the inner optimisation diverge? lower lr or clip"
-            )
+            raise ValueError(f"element {row} is not finite: did the inner optimisation diverge? lower lr or clip")
         if self.presence:
             elements = elements[elements[:, -1] >= threshold]
         parts = {name: elements[:, self.slices[name]] for name in self.fields}
@@ -166,9 +156,7 @@ class Schema:
             for name, field in self.fields.items()
             if isinstance(field, Attribute)
         ]
-        return (
-            torch.stack(ids, -1) if ids else elements.new_zeros((*elements.shape[:-1], 0), dtype=torch.long)
-        )
+        return torch.stack(ids, -1) if ids else elements.new_zeros((*elements.shape[:-1], 0), dtype=torch.long)
 
     def position(self, elements: Tensor) -> Tensor:
         """The position field in the units of the data: [..., dim] -> [..., k]; k = 0 without one."""
@@ -262,9 +250,7 @@ class Schema:
 
     def _check(self, elements: Tensor) -> Tensor:
         if elements.dim() < 1 or elements.shape[-1] != self.dim:
-            raise ValueError(
-                f"elements are {list(elements.shape)}, the schema has {self.dim} numbers: match them"
-            )
+            raise ValueError(f"elements are {list(elements.shape)}, the schema has {self.dim} numbers: match them")
         return elements
 
 

@@ -70,9 +70,7 @@ def arguments_from_dict(plain: Any) -> dict[str, Any]:
         raise ValueError(f"the schema is {short(plain)}: give it the keys size and fields")
     for key in plain:
         if key not in ("size", "presence", "position", "fields"):
-            raise ValueError(
-                f"the schema has the unknown key {short(key)}: use size, presence, position, fields"
-            )
+            raise ValueError(f"the schema has the unknown key {short(key)}: use size, presence, position, fields")
     for key in ("size", "fields"):
         if key not in plain:
             raise ValueError(f"the schema has no {key}: add it")

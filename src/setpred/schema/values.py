@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from typing import Any
+
+# Limits at every level: the whole repr of a nested value can be far larger than the file it came from.
+_REPR = reprlib.Repr()
+_REPR.maxlevel = 3
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 56
 
 
 def plain(value: Any) -> Any:
@@ -48,9 +54,13 @@ def check_whole(name: str, value: Any, largest: int) -> None:
 
 
 def short(value: Any) -> str:
-    """`repr`, kept to one short line whatever a file may hold."""
+    """`repr`, kept to one short line whatever a file may hold.
+
+    >>> short("x" * 1000)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxx'"
+    """
     try:
-        text = repr(value)
+        text = _REPR.repr(value)
     except (ValueError, RecursionError):
         text = f"a {type(value).__name__} too large to print"
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,164 @@
+"""The input of an example: an image, a vector or a set, from a line of data to a tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from setpred.schema.values import finite, short
+
+Kind = Literal["image", "vector", "set"]
+KINDS: tuple[Kind, ...] = ("image", "vector", "set")
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
+MAX_PIXELS = 50_000_000
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the inputs of a data set look like.
+
+    | kind | `dim` | `size` | tensor |
+    |---|---|---|---|
+    | image | 3 | pixels a side | [3, size, size] in [0, 1] |
+    | vector | numbers | 1 | [dim] |
+    | set | numbers an element | largest set | [size, dim + 1], the last number is 1 for elements and 0 for padding |
+
+    >>> Inputs("set", dim=2, size=3).read({"set": [[5, 6]]})
+    tensor([[5., 6., 1.],
+            [0., 0., 0.],
+            [0., 0., 0.]])
+    """
+
+    kind: Kind
+    dim: int
+    size: int
+
+    @classmethod
+    def of(cls, content: dict[str, Any], image_size: int) -> Inputs:
+        """The inputs of which this line is an example."""
+        kind = kind_of(content)
+        if kind == "image":
+            return cls("image", 3, image_size)
+        rows = numbers(content, kind)
+        return cls(kind, len(rows[0]) if rows else 0, len(rows))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shapes = {
+            "image": (3, self.size, self.size),
+            "vector": (self.dim,),
+            "set": (self.size, self.dim + 1),
+        }
+        return shapes[self.kind]
+
+    def read(self, content: dict[str, Any], root: Path | None = None) -> Tensor:
+        """The tensor of one line; `root` is the folder in which images are."""
+        self.expect(kind_of(content))
+        if self.kind == "image":
+            if root is None:
+                raise ValueError("an image needs the folder it is in: pass root")
+            return read_image(path_inside(root, content["image"]), self.size)
+        rows = numbers(content, self.kind)
+        if any(len(row) != self.dim for row in rows):
+            wrong = next(len(row) for row in rows if len(row) != self.dim)
+            raise ValueError(f"the {self.kind} has {wrong} numbers, others have {self.dim}: use one length")
+        if self.kind == "vector":
+            return torch.tensor(rows[0])
+        if len(rows) > self.size:
+            raise ValueError(f"the set has {len(rows)} elements, the largest can have {self.size}: shorten it")
+        padded = torch.zeros(self.shape)
+        if rows:
+            padded[: len(rows), : self.dim] = torch.tensor(rows)
+            padded[: len(rows), self.dim] = 1
+        return padded
+
+    def expect(self, kind: Kind) -> None:
+        """Refuses another kind of input."""
+        if kind != self.kind:
+            raise ValueError(f"the input is {kind!r}, others have {self.kind!r}: use one kind of input")
+
+
+def kind_of(content: dict[str, Any]) -> Kind:
+    """Which of image, vector and set the line holds."""
+    kinds = [kind for kind in KINDS if kind in content]
+    if len(kinds) != 1:
+        found = " and ".join(kinds) if kinds else "none"
+        raise ValueError(f"one input is needed, found {found}: give an image, a vector or a set")
+    return kinds[0]
+
+
+def numbers(content: dict[str, Any], kind: Kind) -> list[list[float]]:
+    """The rows of a vector (one) or a set (any number), all of one length."""
+    value = content[kind]
+    rows = [value] if kind == "vector" else value
+    if not isinstance(rows, list) or not all(isinstance(row, list) and row for row in rows):
+        shape = "a list of numbers" if kind == "vector" else "a list of lists of numbers"
+        raise ValueError(f"the {kind} is {short(value)}: give {shape}")
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError("the elements of the set differ in length: use one length")
+    try:
+        plain = [[finite(number) for number in row] for row in rows]
+    except ValueError as error:
+        raise ValueError(f"the {kind} holds a wrong number: {error}") from None
+    if any(abs(number) > FLOAT32_MAX for row in plain for number in row):
+        raise ValueError(f"the {kind} holds a number beyond 32 bits: scale it down")
+    return plain
+
+
+def path_inside(root: Path, name: Any) -> Path:
+    """The path of a file that a data file names; a file outside `root` is refused."""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"the image is {short(name)}: give its path in the data folder")
+    try:
+        path = (root / name).resolve()
+        inside = path.is_relative_to(root.resolve()) and not Path(name).is_absolute()
+    except (OSError, ValueError, RuntimeError):
+        raise ValueError(f"the image {short(name)} is not a path: correct it") from None
+    if not inside:
+        raise ValueError(f"the image {short(name)} is outside the data folder: copy it in")
+    return path
+
+
+def check_image(path: Path) -> None:
+    """Refuses a file that is missing, no image, or too large, from its header alone."""
+    _open(path).close()
+
+
+def read_image(path: Path, size: int) -> Tensor:
+    """An image, squeezed to a square: [3, size, size], float32 in [0, 1]."""
+    from PIL import Image
+
+    with _open(path) as image:
+        try:
+            if image.mode.startswith("I"):  # 16-bit grey, which convert() would clip
+                image = Image.fromarray((np.asarray(image) / 256).clip(0, 255).astype(np.uint8))
+            pixels = image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
+        except Exception as error:  # decoders of damaged files raise nearly anything
+            raise ValueError(f"the image {path.name!r} is damaged ({short(str(error))}): replace it") from None
+    return torch.from_numpy(np.array(pixels)).permute(2, 0, 1).contiguous().float() / 255
+
+
+def _open(path: Path) -> Any:
+    from PIL import Image
+
+    try:
+        # A device or a pipe would block or never end.
+        if not path.is_file():
+            raise ValueError(f"the image {path.name!r} is missing: add the file or drop the line")
+        image = Image.open(path, formats=FORMATS)
+    except ValueError:
+        raise
+    except Exception as error:  # as above
+        raise ValueError(
+            f"the image {path.name!r} cannot be read ({type(error).__name__}): use {', '.join(FORMATS)}"
+        ) from None
+    if image.width * image.height > MAX_PIXELS:
+        image.close()
+        raise ValueError(f"the image {path.name!r} has {image.width}×{image.height} pixels: shrink it")
+    return image
