@@ -1,0 +1,504 @@
+"""Which predicted element belongs to which target element, and the losses built on that.
+
+A set has no order, so a prediction is compared with its target after a one-to-one match of least total
+cost (Hungarian), or element by element with whatever is nearest (Chamfer). The match is found without a
+graph; only the cost of the matched pairs is differentiated.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numba import njit
+from torch import Tensor
+
+Cost = Callable[[Tensor, Tensor], Tensor]
+Classes = Tensor | tuple[Tensor, Tensor]
+
+# Sums of costs up to here cannot overflow in the solver, whatever the set size.
+LARGEST_COST = 1e100
+# What a pair of different classes costs on top, where classes are to stay apart.
+CLASS_PENALTY = 1e3
+# Below this many costs in a batch, starting threads takes longer than they save.
+THREADED_FROM = 2**18
+
+
+class Assignment(NamedTuple):
+    """Matched pairs, as indices into the two sets; `k` is the smaller of the two sizes.
+
+    Pairs are ordered by `prediction`. With masks an example may have fewer than `k` pairs: `mask` is true
+    for the real ones, and the indices of the others are 0, so that gathering with them is always safe.
+    """
+
+    prediction: Tensor
+    """[batch, k], int64"""
+    target: Tensor
+    """[batch, k], int64"""
+    mask: Tensor
+    """[batch, k], bool"""
+
+
+def assign(cost: Tensor, mask: Tensor | None = None, *, prediction_mask: Tensor | None = None) -> Assignment:
+    """Match predictions and targets one to one at the least total cost, example by example.
+
+    Args:
+        cost: [batch, n, m], of any real dtype and on any device; row i, column j is what it costs to match
+            prediction i with target j.
+        mask: [batch, m] bool, true where a target element exists.
+        prediction_mask: [batch, n] bool, true where a predicted element exists.
+
+    Returns:
+        The pairs, on the device of `cost`. Every element of the smaller side is matched.
+
+    >>> cost = torch.tensor([[[4.0, 1.0, 3.0], [2.0, 0.0, 5.0]]])
+    >>> match = assign(cost)
+    >>> match.prediction, match.target
+    (tensor([[0, 1]]), tensor([[1, 0]]))
+    >>> target = torch.tensor([[[10.0], [20.0], [30.0]]])
+    >>> torch.take_along_dim(target, match.target[..., None], dim=1).squeeze(-1)
+    tensor([[20., 10.]])
+    """
+    if cost.ndim != 3:
+        raise ValueError(f"cost has shape {list(cost.shape)}: expected [batch, predictions, targets]")
+    if cost.is_complex():
+        raise ValueError(f"cost is {cost.dtype}: expected real numbers")
+    prediction_mask, mask = _check_masks(prediction_mask, mask, cost, cost.mT)
+    _refuse_nonfinite(cost, prediction_mask, mask)
+    return _solve(cost, prediction_mask, mask)
+
+
+def hungarian_loss(
+    prediction: Tensor,
+    target: Tensor,
+    cost: str | Cost = "huber",
+    mask: Tensor | None = None,
+    *,
+    prediction_mask: Tensor | None = None,
+    same_class: Classes | None = None,
+) -> Tensor:
+    """Mean cost of the matched pairs, under the match that makes it least.
+
+    Args:
+        prediction: [batch, n, dim].
+        target: [batch, m, dim].
+        cost: `"huber"`, `"squared"` (both a mean over dim), `"euclidean"` (the norm: the loss is then a
+            metric between sets of equal size), `"cross_entropy"` (predictions are logits, targets one-hot
+            or class probabilities), or a function of `[..., dim]` and `[..., dim]` tensors that broadcasts
+            them and reduces the last dimension.
+        mask: [batch, m] bool, true where a target element exists.
+        prediction_mask: [batch, n] bool, true where a predicted element exists.
+        same_class: class numbers, [batch, n] for both sets or a pair of [batch, n] and [batch, m]. Pairs of
+            different classes are matched only when there is no other way, and add their plain cost.
+
+    Returns:
+        [batch]; 0 for an example without pairs.
+
+    >>> sets = torch.tensor([[[0.0, 0.0], [3.0, 4.0]]])
+    >>> hungarian_loss(sets, sets.flip(1))
+    tensor([0.])
+    >>> hungarian_loss(sets, torch.zeros(1, 2, 2), cost="euclidean")
+    tensor([2.5000])
+    >>> hungarian_loss(sets, sets.flip(1), cost="euclidean", same_class=torch.tensor([[0, 1]]))
+    tensor([5.])
+    """
+    prediction, target, cost = _check_sets(prediction, target, cost)
+    prediction_mask, mask = _check_masks(prediction_mask, mask, prediction, target)
+    matrix = _pairwise(prediction, target, cost)
+    _refuse_nonfinite(matrix, prediction_mask, mask, prediction, target)
+    if same_class is not None:
+        valid = prediction_mask[:, :, None] & mask[:, None, :]
+        matrix = matrix + _class_penalty(matrix, valid, same_class)
+    return _mean_over_pairs(prediction, target, _solve(matrix, prediction_mask, mask), cost)
+
+
+def chamfer_loss(
+    prediction: Tensor,
+    target: Tensor,
+    cost: str | Cost = "huber",
+    mask: Tensor | None = None,
+    *,
+    prediction_mask: Tensor | None = None,
+) -> Tensor:
+    """Mean cost from each prediction to its nearest target, plus the same from each target.
+
+    Cheaper than the Hungarian loss, and blind to multiplicity: {a, a, b} and {a, b, b} are at distance 0.
+    Arguments and result are those of `hungarian_loss`.
+
+    >>> chamfer_loss(torch.tensor([[[0.0], [0.0], [1.0]]]), torch.tensor([[[0.0], [1.0], [1.0]]]))
+    tensor([0.])
+    """
+    prediction, target, cost = _check_sets(prediction, target, cost)
+    prediction_mask, mask = _check_masks(prediction_mask, mask, prediction, target)
+    matrix = _pairwise(prediction, target, cost)
+    _refuse_nonfinite(matrix, prediction_mask, mask, prediction, target)
+    matrix = matrix.masked_fill(~(prediction_mask[:, :, None] & mask[:, None, :]), torch.inf)
+
+    def nearest(dim: int) -> Tensor:
+        return matrix.min(dim).indices if matrix.shape[dim] else torch.zeros_like(matrix.sum(dim), dtype=torch.long)
+
+    def itself(like: Tensor) -> Tensor:
+        return torch.arange(like.shape[1], device=like.device).expand_as(like)
+
+    both_exist = prediction_mask.any(1, keepdim=True) & mask.any(1, keepdim=True)
+    from_predictions = Assignment(itself(prediction_mask), nearest(2), prediction_mask & both_exist)
+    from_targets = Assignment(nearest(1), itself(mask), mask & both_exist)
+    return _mean_over_pairs(prediction, target, from_predictions, cost) + _mean_over_pairs(
+        prediction, target, from_targets, cost
+    )
+
+
+def _huber(prediction: Tensor, target: Tensor) -> Tensor:
+    prediction, target = torch.broadcast_tensors(prediction, target)
+    return F.huber_loss(prediction, target, reduction="none").mean(-1)
+
+
+def _squared(prediction: Tensor, target: Tensor) -> Tensor:
+    return (prediction - target).square().mean(-1)
+
+
+def _euclidean(prediction: Tensor, target: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(prediction - target, dim=-1)
+
+
+def _cross_entropy(prediction: Tensor, target: Tensor) -> Tensor:
+    return -(prediction.log_softmax(-1) * target).sum(-1)
+
+
+COSTS: dict[str, Cost] = {
+    "huber": _huber,
+    "squared": _squared,
+    "euclidean": _euclidean,
+    "cross_entropy": _cross_entropy,
+}
+
+
+@torch.no_grad()
+def _pairwise(prediction: Tensor, target: Tensor, cost: Cost) -> Tensor:
+    """All costs, [batch, n, m], without ever holding the [batch, n, m, dim] differences."""
+    with torch.autocast(prediction.device.type, enabled=False):
+        if prediction.device.type != "cpu":
+            # Large blocks: on an accelerator it is the number of launches that costs.
+            return _pairwise_blocks(prediction, target, cost, block=2**26)
+        if cost is _cross_entropy:
+            return -(prediction.log_softmax(-1) @ target.mT)
+        if cost is _huber:
+            return _pairwise_sums(prediction, target, huber=True) / prediction.shape[2]
+        if cost is _squared:
+            return _pairwise_sums(prediction, target, huber=False) / prediction.shape[2]
+        if cost is _euclidean:
+            return _pairwise_sums(prediction, target, huber=False).sqrt()
+        # Blocks that stay in the cache of a core.
+        return _pairwise_blocks(prediction, target, cost, block=2**20)
+
+
+def _pairwise_blocks(prediction: Tensor, target: Tensor, cost: Cost, block: int) -> Tensor:
+    (batch, n, dim), m = prediction.shape, target.shape[1]
+    matrix = prediction.new_empty(batch, n, m)
+    examples = max(1, block // max(1, n * m * dim))
+    rows = max(1, block // max(1, m * dim))
+    for b in range(0, batch, examples):
+        for i in range(0, n, rows):
+            part = matrix[b : b + examples, i : i + rows]
+            values = cost(prediction[b : b + examples, i : i + rows, None], target[b : b + examples, None])
+            if values.shape != part.shape:
+                raise ValueError(
+                    f"cost returned shape {list(values.shape)} for broadcast elements, expected "
+                    f"{list(part.shape)}: reduce the last dimension and keep the others"
+                )
+            part.copy_(values)
+    return matrix
+
+
+@torch.compiler.disable
+def _pairwise_sums(prediction: Tensor, target: Tensor, huber: bool) -> Tensor:
+    """Sums over dim of Huber's function, or of the square, of all differences: [batch, n, m]."""
+    left, right = (sets.detach().contiguous().numpy() for sets in (prediction, target))
+    sums = np.empty((*left.shape[:2], right.shape[1]), dtype=left.dtype)
+    _in_threads(lambda part: _sum_differences(left[part], right[part], huber, sums[part]), sums)
+    return torch.from_numpy(sums)
+
+
+def _mean_over_pairs(prediction: Tensor, target: Tensor, pairs: Assignment, cost: Cost) -> Tensor:
+    # Padding is indexed out rather than multiplied by zero: it may hold NaN, and 0 * NaN would reach the gradient.
+    example, slot = pairs.mask.nonzero(as_tuple=True)
+    left = prediction[example, pairs.prediction[example, slot]]
+    right = target[example, pairs.target[example, slot]]
+    values = cost(left, right)
+    padded = values.new_zeros(pairs.mask.shape).masked_scatter(pairs.mask, values)
+    return padded.sum(1) / pairs.mask.sum(1).clamp(min=1)
+
+
+def _class_penalty(matrix: Tensor, valid: Tensor, same_class: Classes) -> Tensor:
+    """[batch, n, m], zero within a class and elsewhere so large that one pair fewer across is always better."""
+    of_prediction, of_target = check_classes(same_class, matrix)
+    penalty = 2 * matrix.where(valid, 0).abs().sum((1, 2), keepdim=True)
+    return (of_prediction[:, :, None] != of_target[:, None, :]) * penalty.clamp(min=CLASS_PENALTY)
+
+
+def check_classes(same_class: Classes, matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Class numbers of predictions, [batch, n], and targets, [batch, m], for a [batch, n, m] matrix."""
+    of_prediction, of_target = same_class if isinstance(same_class, tuple) else (same_class, same_class)
+    batch, n, m = matrix.shape
+    for name, classes, size in (("predictions", of_prediction, n), ("targets", of_target, m)):
+        if classes.shape != (batch, size):
+            raise ValueError(f"same_class of the {name} has shape {list(classes.shape)}: expected [{batch}, {size}]")
+        if classes.device != matrix.device:
+            raise ValueError(f"same_class is on {classes.device}, the sets on {matrix.device}: move one of them")
+    return of_prediction, of_target
+
+
+def _check_sets(prediction: Tensor, target: Tensor, cost: str | Cost) -> tuple[Tensor, Tensor, Cost]:
+    """The sets in one dtype of at least single precision, and the cost as a function."""
+    for name, sets in (("prediction", prediction), ("target", target)):
+        if sets.ndim != 3:
+            raise ValueError(f"{name} has shape {list(sets.shape)}: expected [batch, size, dim]")
+        if sets.is_complex():
+            raise ValueError(f"{name} is {sets.dtype}: expected real numbers")
+        if sets.shape[2] == 0:
+            raise ValueError(f"{name} has shape {list(sets.shape)}: its elements need at least one dimension")
+    if len(prediction) != len(target):
+        raise ValueError(f"prediction holds {len(prediction)} sets, target {len(target)}: give one for each")
+    if prediction.device != target.device:
+        raise ValueError(
+            f"prediction is on {prediction.device}, target on {target.device}: move one of them with .to(device)"
+        )
+    if isinstance(cost, str):
+        if cost not in COSTS:
+            raise ValueError(f"cost is {cost!r}: choose one of {', '.join(COSTS)}, or pass a function")
+        if prediction.shape[2] != target.shape[2]:
+            raise ValueError(
+                f"elements of the prediction have {prediction.shape[2]} dimensions, of the target "
+                f"{target.shape[2]}: make them equal"
+            )
+        cost = COSTS[cost]
+    dtype = torch.promote_types(torch.promote_types(prediction.dtype, target.dtype), torch.float32)
+    return prediction.to(dtype), target.to(dtype), cost
+
+
+def _check_masks(
+    prediction_mask: Tensor | None, mask: Tensor | None, prediction: Tensor, target: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Both masks, [batch, n] and [batch, m], all true where none is given."""
+    full = []
+    for name, given, sets in (("prediction_mask", prediction_mask, prediction), ("mask", mask, target)):
+        if given is None:
+            given = torch.ones(sets.shape[:2], dtype=torch.bool, device=sets.device)
+        if given.dtype != torch.bool:
+            raise ValueError(f"{name} is {given.dtype}: expected bool, true where an element exists")
+        if given.shape != sets.shape[:2]:
+            raise ValueError(f"{name} has shape {list(given.shape)}: expected {list(sets.shape[:2])}")
+        if given.device != sets.device:
+            raise ValueError(f"{name} is on {given.device}, the sets on {sets.device}: move one of them")
+        full.append(given)
+    return full[0], full[1]
+
+
+def _refuse_nonfinite(
+    matrix: Tensor,
+    prediction_mask: Tensor,
+    mask: Tensor,
+    prediction: Tensor | None = None,
+    target: Tensor | None = None,
+) -> None:
+    if matrix.numel() == 0:
+        return
+    # Nearly always this one pass is enough; what is masked may hold anything, so look closer before refusing.
+    low, high = matrix.detach().aminmax()
+    if low.item() >= -LARGEST_COST and high.item() <= LARGEST_COST:
+        return
+    # In double precision, for single precision rounds the limit to infinity.
+    bad = ~(matrix.detach().cpu().double().abs() <= LARGEST_COST)
+    bad &= (prediction_mask[:, :, None] & mask[:, None, :]).cpu()
+    if not bad.any():
+        return
+    example, i, j = bad.nonzero()[0].tolist()
+    if prediction is not None and not prediction[example, i].isfinite().all():
+        raise ValueError(
+            f"the prediction of example {example} holds NaN or infinity (element {i}): if the inner optimisation "
+            "diverged, lower its step or clip its gradient"
+        )
+    if target is not None and not target[example, j].isfinite().all():
+        raise ValueError(
+            f"the target of example {example} holds NaN or infinity (element {j}): clean the data, or leave "
+            "padding out with mask"
+        )
+    raise ValueError(
+        f"the cost of example {example} is {matrix[example, i, j].item():g} (prediction {i}, target {j}): "
+        "costs must be finite and below 1e100, so look for overflow or a log of zero"
+    )
+
+
+@torch.compiler.disable
+def _solve(cost: Tensor, prediction_mask: Tensor, mask: Tensor) -> Assignment:
+    batch, n, m = cost.shape
+    dtype = torch.float32 if cost.dtype in (torch.float16, torch.bfloat16, torch.float32) else torch.float64
+    costs = cost.detach().to("cpu", dtype).contiguous().numpy()
+    rows, columns = (valid.cpu().contiguous().numpy() for valid in (prediction_mask, mask))
+    prediction, target = np.zeros((2, batch, min(n, m)), dtype=np.int64)
+    matched = np.zeros((batch, min(n, m)), dtype=np.bool_)
+
+    def solve(part: slice) -> None:
+        _solve_batch(costs[part], rows[part], columns[part], prediction[part], target[part], matched[part])
+
+    _in_threads(solve, costs)
+    return Assignment(*(torch.from_numpy(a).to(cost.device) for a in (prediction, target, matched)))
+
+
+def _in_threads(work: Callable[[slice], None], costs: np.ndarray) -> None:
+    """Split [batch, n, m] costs along the batch over as many threads as torch would use."""
+    workers = min(torch.get_num_threads(), len(costs)) if costs.size >= THREADED_FROM else 1
+    if workers == 1:
+        return work(slice(None))
+    edges = np.linspace(0, len(costs), workers + 1).astype(int).tolist()
+    # A pool of this call's own: nothing is left over that a fork could inherit or another thread could share.
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(work, map(slice, edges[:-1], edges[1:])))
+
+
+@njit(cache=True, nogil=True)
+def _sum_differences(left, right, huber, sums):
+    """The loop over `right` is innermost and contiguous, so that the compiler can use vector instructions."""
+    dim, m = right.shape[2], right.shape[1]
+    one, half = left.dtype.type(1), left.dtype.type(0.5)
+    turned = np.empty((dim, m), left.dtype)
+    for b in range(left.shape[0]):
+        turned[:] = right[b].T
+        for i in range(left.shape[1]):
+            total = sums[b, i]
+            total[:] = 0
+            for k in range(dim):
+                value, others = left[b, i, k], turned[k]
+                if huber:
+                    for j in range(m):
+                        x = abs(value - others[j])
+                        bent = min(x, one)
+                        total[j] += bent * (x - half * bent)
+                else:
+                    for j in range(m):
+                        x = value - others[j]
+                        total[j] += x * x
+
+
+@njit(cache=True, nogil=True)
+def _solve_batch(costs, row_masks, column_masks, prediction, target, matched):
+    """Compact each example to its valid elements, the smaller side as rows, solve, and translate back."""
+    for b in range(costs.shape[0]):
+        rows = np.nonzero(row_masks[b])[0]
+        columns = np.nonzero(column_masks[b])[0]
+        wide = len(rows) <= len(columns)
+        few, many = (rows, columns) if wide else (columns, rows)
+        if len(few) == 0:
+            continue
+        cost = np.empty((len(few), len(many)))
+        for i in range(len(few)):
+            for j in range(len(many)):
+                cost[i, j] = costs[b, few[i], many[j]] if wide else costs[b, many[j], few[i]]
+        column_of, row_of = _least_assignment(cost)
+        k = 0
+        for i in range(len(rows)):
+            j = column_of[i] if wide else row_of[i]
+            if j >= 0:
+                prediction[b, k], target[b, k], matched[b, k] = rows[i], columns[j], True
+                k += 1
+
+
+@njit(cache=True, nogil=True)
+def _least_assignment(cost):
+    """Jonker and Volgenant's way: rows bid for columns first, then shortest augmenting paths for those left.
+
+    `cost` is [n, m] with n <= m. `price[j]` never exceeds 0 and is 0 as long as column j is free; a matched
+    row always has a column of least `cost - price`. These two make the final match optimal.
+    """
+    n, m = cost.shape
+    price = np.zeros(m)
+    column_of = np.full(n, -1)
+    row_of = np.full(m, -1)
+    waiting = np.arange(n)
+    left = n
+
+    sweeps = 2 if m > 1 else 0
+    for _ in range(sweeps):
+        count, left, k = left, 0, 0
+        # Rows may outbid each other in tiny steps for very long; the paths below finish in bounded time.
+        patience = 4 * n
+        while k < count:
+            i = waiting[k]
+            k += 1
+            best, second, j, runner_up = np.inf, np.inf, -1, -1
+            for column in range(m):
+                reduced = cost[i, column] - price[column]
+                if reduced < best:
+                    second, runner_up = best, j
+                    best, j = reduced, column
+                elif reduced < second:
+                    second, runner_up = reduced, column
+            bid = price[j] - (second - best)
+            outbids = bid < price[j]
+            if outbids:
+                price[j] = bid
+            elif row_of[j] >= 0:
+                j = runner_up
+            ousted = row_of[j]
+            if ousted >= 0:
+                column_of[ousted] = -1
+                patience -= 1
+                if outbids and patience > 0:
+                    k -= 1
+                    waiting[k] = ousted
+                else:
+                    waiting[left] = ousted
+                    left += 1
+            column_of[i], row_of[j] = j, i
+
+    distance = np.empty(m)
+    came_from = np.empty(m, np.int64)
+    # Columns by progress: [:scanned] done, [scanned:reached] at the current distance, then the rest.
+    order = np.arange(m)
+    for start in waiting[:left]:
+        for j in range(m):
+            distance[j] = cost[start, j] - price[j]
+            came_from[j] = start
+        scanned, reached, settled, end, radius = 0, 0, 0, -1, 0.0
+        while end < 0:
+            if scanned == reached:
+                settled = scanned
+                radius = np.inf
+                for k in range(scanned, m):
+                    j = order[k]
+                    if distance[j] <= radius:
+                        if distance[j] < radius:
+                            reached, radius = scanned, distance[j]
+                        order[k], order[reached] = order[reached], j
+                        reached += 1
+                for k in range(scanned, reached):
+                    if row_of[order[k]] < 0:
+                        end = order[k]
+                if end >= 0:
+                    break
+            via = order[scanned]
+            scanned += 1
+            i = row_of[via]
+            offset = radius - (cost[i, via] - price[via])
+            for k in range(reached, m):
+                j = order[k]
+                through = cost[i, j] - price[j] + offset
+                if through < distance[j]:
+                    distance[j], came_from[j] = through, i
+                    if through <= radius:
+                        if row_of[j] < 0:
+                            end = j
+                            break
+                        order[k], order[reached] = order[reached], j
+                        reached += 1
+        for k in range(settled):
+            price[order[k]] += distance[order[k]] - radius
+        while True:
+            i = came_from[end]
+            row_of[end] = i
+            column_of[i], end = end, column_of[i]
+            if i == start:
+                break
+    return column_of, row_of

@@ -1,0 +1,81 @@
+"""Metrics over whole splits and several processes, as `torchmetrics` metrics."""
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from setpred.matching import Classes, assign, check_classes
+
+
+class ExactSetAccuracy(Metric):
+    """Share of examples whose every element is right: one wrong element and the example counts nothing.
+
+    An element is right when its argmax is. An example counts when each of its target elements finds a
+    prediction of its own with the same argmax (and the same class, where class numbers are given). This is
+    what matching by any of the losses would say: argmax is also the nearest one-hot vector.
+
+    >>> metric = ExactSetAccuracy()
+    >>> target = torch.nn.functional.one_hot(torch.tensor([[0, 1], [2, 2]]))
+    >>> prediction = torch.tensor([[[0.1, 0.8, 0.1], [0.7, 0.2, 0.1]], [[0.0, 0.0, 1.0], [0.9, 0.0, 0.1]]])
+    >>> metric(prediction, target)
+    tensor(0.5000)
+    """
+
+    is_differentiable = False
+    higher_is_better = True
+    full_state_update = False
+    correct: Tensor
+    total: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("correct", torch.tensor(0), dist_reduce_fx="sum")
+        self.add_state("total", torch.tensor(0), dist_reduce_fx="sum")
+
+    def update(
+        self,
+        prediction: Tensor,
+        target: Tensor,
+        mask: Tensor | None = None,
+        *,
+        prediction_mask: Tensor | None = None,
+        same_class: Classes | None = None,
+    ) -> None:
+        """Count the examples of one batch.
+
+        Args:
+            prediction: [batch, n, labels], logits or probabilities. An element with NaN is wrong.
+            target: [batch, m, labels], one-hot.
+            mask: [batch, m] bool, true where a target element exists.
+            prediction_mask: [batch, n] bool, true where a predicted element exists. With it, predicting more
+                elements than there are is wrong; without it, predictions left over are not judged.
+            same_class: class numbers, [batch, n] for both sets or a pair of [batch, n] and [batch, m].
+        """
+        for name, sets in (("prediction", prediction), ("target", target)):
+            if sets.ndim != 3 or sets.shape[2] == 0:
+                raise ValueError(f"{name} has shape {list(sets.shape)}: expected [batch, size, labels]")
+        if len(prediction) != len(target) or prediction.shape[2] != target.shape[2]:
+            raise ValueError(
+                f"prediction has shape {list(prediction.shape)}, target {list(target.shape)}: make the batch and "
+                "the number of labels equal"
+            )
+        if prediction.device != target.device:
+            raise ValueError(f"prediction is on {prediction.device}, target on {target.device}: move one of them")
+        wrong = prediction.argmax(2)[:, :, None] != target.argmax(2)[:, None, :]
+        wrong |= prediction.isnan().any(2)[:, :, None]
+        if same_class is not None:
+            of_prediction, of_target = check_classes(same_class, wrong)
+            wrong |= of_prediction[:, :, None] != of_target[:, None, :]
+        pairs = assign(wrong.float(), mask, prediction_mask=prediction_mask)
+        example = torch.arange(len(wrong), device=wrong.device)[:, None]
+        found = (~wrong[example, pairs.prediction, pairs.target] & pairs.mask).sum(1)
+        sizes = target.shape[1] if mask is None else mask.sum(1)
+        exact = found == sizes
+        if prediction_mask is not None:
+            exact &= prediction_mask.sum(1) == sizes
+        self.correct += exact.sum()
+        self.total += len(exact)
+
+    def compute(self) -> Tensor:
+        """The share, a scalar; NaN when nothing was counted."""
+        return self.correct / self.total

@@ -1,0 +1,87 @@
+"""Sets of different sizes in one tensor: padding, and the mask that says what is real."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import default_collate
+
+
+def pad_sets(sets: Sequence[Any], size: int | None = None) -> tuple[Tensor, Tensor]:
+    """Stack sets of different sizes, filling up with zeros.
+
+    Args:
+        sets: one [n_i, dim] tensor (or array) an example; a set may be empty, as [0, dim].
+        size: how many elements every set gets; the largest n_i when left out.
+
+    Returns:
+        The sets, [batch, size, dim], and a mask, [batch, size] bool, true where an element exists.
+
+    >>> sets, mask = pad_sets([torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0]])])
+    >>> sets.squeeze(-1)
+    tensor([[1., 2.],
+            [3., 0.]])
+    >>> mask
+    tensor([[ True,  True],
+            [ True, False]])
+    """
+    tensors = [torch.as_tensor(elements) for elements in sets]
+    if not tensors:
+        raise ValueError("pad_sets got no sets, so their dimension is unknown: pass at least one")
+    first = tensors[0]
+    for example, elements in enumerate(tensors):
+        if elements.ndim != 2:
+            raise ValueError(f"set {example} has shape {list(elements.shape)}: expected [elements, dim]")
+        if elements.shape[1] != first.shape[1]:
+            raise ValueError(
+                f"set {example} has {elements.shape[1]} dimensions an element, set 0 has {first.shape[1]}: "
+                "make them equal"
+            )
+        if elements.dtype != first.dtype:
+            raise ValueError(f"set {example} is {elements.dtype}, set 0 is {first.dtype}: convert one of them")
+        if elements.device != first.device:
+            raise ValueError(f"set {example} is on {elements.device}, set 0 on {first.device}: move one of them")
+    counts = [len(elements) for elements in tensors]
+    largest = max(counts)
+    if size is None:
+        size = largest
+    elif largest > size:
+        raise ValueError(
+            f"set {counts.index(largest)} has {largest} elements, more than size={size}: raise size or drop some"
+        )
+    padded = first.new_zeros(len(tensors), size, first.shape[1])
+    for example, elements in enumerate(tensors):
+        padded[example, : counts[example]] = elements
+    mask = torch.arange(size, device=first.device) < torch.tensor(counts, device=first.device)[:, None]
+    return padded, mask
+
+
+def collate_sets(examples: Sequence[tuple[Any, Any]], size: int | None = None) -> tuple[Any, Tensor, Tensor]:
+    """The `collate_fn` of a DataLoader over (input, set) pairs whose sets differ in size.
+
+    Inputs are batched as usual, sets as in `pad_sets`; to fix the size for all batches pass
+    `functools.partial(collate_sets, size=10)`.
+
+    Returns:
+        inputs, sets [batch, size, dim], mask [batch, size].
+
+    >>> from torch.utils.data import DataLoader
+    >>> data = [(torch.zeros(5), torch.ones(2, 3)), (torch.zeros(5), torch.ones(4, 3))]
+    >>> inputs, sets, mask = next(iter(DataLoader(data, batch_size=2, collate_fn=collate_sets)))
+    >>> inputs.shape, sets.shape, mask.sum(1)
+    (torch.Size([2, 5]), torch.Size([2, 4, 3]), tensor([2, 4]))
+    """
+    for example, pair in enumerate(examples):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ValueError(f"example {example} of the batch is not an (input, set) pair: return two things")
+    inputs = [pair[0] for pair in examples]
+    shapes = [list(x.shape) for x in inputs if isinstance(x, Tensor)]
+    for example, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise ValueError(
+                f"input {example} has shape {shape}, input 0 has {shapes[0]}: make them equal, or batch ragged "
+                "inputs with pad_sets in a collate_fn of your own"
+            )
+    sets, mask = pad_sets([pair[1] for pair in examples], size)
+    return default_collate(inputs), sets, mask
