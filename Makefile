@@ -1,0 +1,49 @@
+# Everything runs inside .venv, which `make setup` creates; PYTHON chooses the interpreter it is made from.
+
+PYTHON ?= python3
+TORCH := torch==2.13.0
+BIN := .venv/bin
+INSTALLED := .venv/installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: help setup test lint format clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make setup    create .venv and install the pinned versions"
+	@echo "make test     set up, then run all tests and the examples in docstrings"
+	@echo "make lint     ruff and mypy"
+	@echo "make format   let ruff rewrite what it can"
+	@echo "make clean    remove .venv and every cache"
+
+setup: $(INSTALLED)
+
+# torch comes first and alone: what follows accepts the build that is there instead of choosing another one.
+$(INSTALLED): requirements.txt pyproject.toml Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+		f"setpred needs Python 3.11 or later, $(PYTHON) is {sys.version.split()[0]}: make PYTHON=python3.11")'
+	@test -x $(BIN)/python || { echo "creating .venv"; $(PYTHON) -m venv .venv; }
+	@echo "installing $(TORCH) (large, once)"
+	@$(PIP) install "$(TORCH)"
+	@echo "installing $$(grep -c == requirements.txt) pinned packages"
+	@$(PIP) install -r requirements.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+	@echo "ready: $(BIN)/python"
+
+# One thread a worker: two workers with two threads each would wait for one another.
+test: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
