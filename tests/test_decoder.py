@@ -146,7 +146,7 @@ def test_any_module_can_be_the_encoder():
 @pytest.mark.parametrize("decoder_class", [sp.iDSPN, sp.DSPN])
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
 def test_evaluation_modes_give_the_same_sets(decoder_class, mode):
-    decoder, z = make(decoder_class).eval(), torch.randn(3, LATENT)
+    decoder, z = make(decoder_class).double().eval(), torch.randn(3, LATENT).double()
     with mode():
         inside = decoder(z * 1, known=(torch.zeros(3, 4, 2), torch.zeros(3, 4, 2, dtype=torch.bool)))
     assert torch.equal(inside, decoder(z).detach())
@@ -159,6 +159,22 @@ def test_autocast_does_not_coarsen_the_inner_loop():
         inside = decoder(z.bfloat16())
     assert inside.dtype == torch.float32
     assert torch.equal(inside, decoder(z.bfloat16().float()))
+
+
+def test_the_compiled_loop_finds_what_autograd_finds():
+    """In float32 the plain encoder runs compiled and on all cores; a hook that does nothing sends it through autograd."""
+    mask = torch.arange(4) < torch.randint(1, 5, (33, 1))
+    known = (torch.rand(2), torch.tensor([False, True]))
+    for pool in ("fs", "sum", "mean"):
+        solver = sp.Nesterov(steps=6, clip=0.3)
+        decoder, z = make(pool=pool, init=sp.LearnedInit(), solver=solver), torch.randn(33, LATENT)
+        compiled = [decoder.solve(z), decoder.solve(z, mask=mask), decoder.solve(z, known=known)]
+        decoder.encoder.register_forward_hook(lambda *_: None)
+        plain = [decoder.solve(z), decoder.solve(z, mask=mask), decoder.solve(z, known=known)]
+        for fast, slow in zip(compiled, plain, strict=True):
+            torch.testing.assert_close(fast.sets, slow.sets, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(fast.loss, slow.loss, atol=1e-5, rtol=1e-4)
+            assert torch.equal(fast.clipped, slow.clipped)
 
 
 class Explosive(nn.Module):

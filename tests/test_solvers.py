@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from setpred import Box, GradientDescent, Nesterov, SetDecoder, SetEncoder, Simplex, TorchOptimizer
-from setpred.adjoints import run_graph_free
 from setpred.objective import Objective
 from setpred.solvers import Descent
 
@@ -26,7 +25,7 @@ def problem(batch: int = 3) -> Objective:
 
 def run(objective, solver, start, constraint=None):
     descent = Descent(objective, solver, constraint, start)
-    run_graph_free(descent, solver.steps)
+    descent.run(solver.steps)
     return descent
 
 

@@ -47,7 +47,7 @@ class Implicit(Adjoint):
     """Differentiate the solution, not the way to it: constant memory, and the solver may be anything."""
 
     def run(self, descent: Descent, steps: int) -> Tensor:
-        run_graph_free(descent, steps - 1)
+        descent.run(steps - 1)
         objective, point = descent.objective, descent.sets.detach().requires_grad_()
         loss, grad = objective.gradient(point, graph=True)
         with torch.no_grad():
@@ -121,13 +121,6 @@ class ConjugateGradient(Implicit):
         step = -grad
         step.register_hook(lambda v: None if v is None else solve(v))  # None: nothing depends on the sets
         return step
-
-
-def run_graph_free(descent: Descent, steps: int) -> None:
-    """Advance up to iteration `steps`, in constant memory."""
-    with torch.no_grad():
-        while descent.t < steps and not descent.finished:
-            descent.advance(*descent.objective.gradient(descent.sets))
 
 
 def conjugate_gradient(product: Callable[[Tensor], Tensor], v: Tensor, steps: int) -> Tensor:

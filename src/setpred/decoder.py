@@ -7,7 +7,7 @@ solver and an adjoint. `iDSPN` and `DSPN` are the two published combinations.
 import torch
 from torch import Tensor, nn
 
-from .adjoints import Adjoint, Identity, Unrolled, run_graph_free
+from .adjoints import Adjoint, Identity, Unrolled
 from .constraints import Constraint
 from .inits import Init, RandomInit
 from .objective import Objective, takes_mask
@@ -172,7 +172,7 @@ class SetDecoder(nn.Module):
         if torch.is_grad_enabled() and _requires_grad(problem, start):
             sets = self.adjoint.run(descent, steps)
         else:
-            run_graph_free(descent, steps)
+            descent.run(steps)
             sets = descent.sets
         loss, grad = problem.gradient(sets) if evaluate else (descent.loss, descent.grad)
         finite = loss.isfinite() & _finite(sets.detach()) & _finite(grad)
@@ -200,7 +200,7 @@ class SetDecoder(nn.Module):
                 recorder(sets, loss, grad)
 
         descent.watch = watch
-        run_graph_free(descent, steps)
+        descent.run(steps)
         way = recorder.trace(steps) if trace else None
         parts = [(lost, Solution(best.sets, best.loss, best.grad_norm, descent.clipped / steps, lost[lost], way))]
         if finite.any():

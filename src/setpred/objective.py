@@ -8,9 +8,12 @@ the set, so that a step of 1 suits any width.
 
 import inspect
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
+
+from .kernels.inner import FastGradient, fast_gradient
 
 
 @dataclass
@@ -60,6 +63,8 @@ class Objective:
         With `graph`, ∇L can be differentiated by everything it depends on, `sets` included.
         """
         if not graph:
+            if self.compiled is not None:
+                return self._compiled_gradient(self.compiled, sets.detach())
             sets = sets.detach().requires_grad_()
         with torch.enable_grad():
             loss = self.loss(self.fill(sets))
@@ -68,17 +73,37 @@ class Objective:
             raise ValueError("the encoding does not depend on the set: the encoder must use its input")
         return (loss, grad) if graph else (loss.detach(), grad)
 
-    def select(self, chosen: Tensor) -> "Objective":
+    @cached_property
+    def compiled(self) -> FastGradient | None:
+        """The gradient without a graph, compiled, for the encoders that have one."""
+        return fast_gradient(self.encoder, self.z, self.mask)
+
+    def _compiled_gradient(self, compiled: FastGradient, sets: Tensor) -> tuple[Tensor, Tensor]:
+        loss, grad = compiled(sets)
+        if self.start is not None:
+            start = self.start.detach()
+            loss += self.weight * self._distance(sets, start)
+            grad.add_((sets - start) * (self.weight / self._free_count(sets)))
+        if self.given is not None:
+            grad.masked_fill_(self.given, 0.0)
+        return loss, grad
+
+    def select(self, chosen: Tensor | slice) -> "Objective":
         """The same problem for some examples of the batch."""
         tensors = {name: getattr(self, name) for name in ("z", "mask", "start", "values", "given")}
         return replace(self, **{name: t[chosen] for name, t in tensors.items() if t is not None})
 
     def _distance(self, sets: Tensor, start: Tensor) -> Tensor:
         square = 0.5 * (sets - start).square()
+        if self.given is not None:
+            square = square.masked_fill(self.given, 0.0)
+        return (square / self._free_count(sets)).sum(dim=(1, 2))
+
+    def _free_count(self, sets: Tensor) -> Tensor | int:
+        """Entries of an example that are optimised, `[batch, 1, 1]`, or one number for all."""
         if self.given is None:
-            return square.mean(dim=(1, 2))
-        count = (~self.given).sum(dim=(1, 2)).clamp(min=1)
-        return square.masked_fill(self.given, 0.0).sum(dim=(1, 2)) / count.to(square.dtype)
+            return sets[0].numel() if len(sets) else 1
+        return (~self.given).sum(dim=(1, 2), keepdim=True).clamp(min=1)
 
 
 def takes_mask(encoder: nn.Module) -> bool:

@@ -6,6 +6,7 @@ A solver says where to go from one gradient (`update`); the loop around it is wr
 
 import inspect
 from collections.abc import Callable
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
@@ -13,6 +14,8 @@ import torch
 from torch import Tensor
 
 from .constraints import Constraint
+from .kernels.threads import run_on_cores
+from .kernels.threads import shares as shares_of
 from .objective import Objective
 
 Schedule = float | Callable[[int], float]
@@ -50,6 +53,11 @@ class Solver:
     @property
     def differentiable(self) -> bool:
         """Whether its steps can be back-propagated through."""
+        return True
+
+    @property
+    def separable(self) -> bool:
+        """Whether its state is one tensor (or None) that can be cut along the batch."""
         return True
 
     def start(self, sets: Tensor) -> Any:
@@ -117,6 +125,10 @@ class TorchOptimizer(Solver):
     def differentiable(self) -> bool:
         return "differentiable" in inspect.signature(self.optimizer).parameters
 
+    @property
+    def separable(self) -> bool:
+        return False
+
     def start(self, sets: Tensor) -> Any:
         return None
 
@@ -155,6 +167,10 @@ class TorchOptimizer(Solver):
             raise ValueError(f"{self.optimizer.__name__} cannot be used here: {error}") from None
 
 
+# What a descent keeps for each example by itself.
+EXAMPLEWISE = ("sets", "state", "loss", "grad", "clipped", "running")
+
+
 class Descent:
     """The loop: one `advance` is one inner iteration, for every example that has not stopped.
 
@@ -177,6 +193,34 @@ class Descent:
         self.grad = torch.zeros_like(self.sets)
         self.running: Tensor | None = None
         self.watch: Callable[[Tensor, Tensor, Tensor], None] | None = None
+
+    def run(self, steps: int) -> None:
+        """Advance up to iteration `steps` without a graph, in constant memory."""
+        if self.objective.compiled is None or not self.solver.separable or self.watch is not None:
+            return self._run_here(steps)
+        shares = [self._share(part) for part in shares_of(len(self.sets))]
+        run_on_cores(lambda share: share._run_here(steps), shares)
+        self._join(shares)
+
+    def _run_here(self, steps: int) -> None:
+        with torch.no_grad():
+            while self.t < steps and not self.finished:
+                self.advance(*self.objective.gradient(self.sets))
+
+    def _share(self, part: slice) -> "Descent":
+        """This descent for some of the examples."""
+        share = copy(self)
+        share.objective = self.objective.select(part)
+        for name in EXAMPLEWISE:
+            value = getattr(self, name)
+            setattr(share, name, value if value is None else value[part])
+        return share
+
+    def _join(self, shares: list["Descent"]) -> None:
+        for name in EXAMPLEWISE:
+            parts = [getattr(share, name) for share in shares]
+            setattr(self, name, None if parts[0] is None else torch.cat(parts))
+        self.t = max(share.t for share in shares)
 
     @property
     def finished(self) -> bool:
