@@ -275,6 +275,12 @@ def test_matches_stay_inside_the_class(scale):
         assert value[b].item() == pytest.approx(sum(within).item() / 12)
 
 
+def test_classes_stay_apart_at_the_largest_costs():
+    classes = torch.tensor([[0, 1]])
+    x, y = torch.tensor([[[0.0], [9e14]]]), torch.tensor([[[9e14], [0.0]]])
+    assert hungarian_loss(x, y, "squared", same_class=classes).item() == pytest.approx(8.1e29)
+
+
 def test_one_tensor_of_classes_serves_both_sets():
     classes = torch.tensor([[0, 0, 1]])
     x, y = torch.randn(1, 3, 2), torch.randn(1, 3, 2)
@@ -326,8 +332,8 @@ def test_costs_that_overflow_name_the_example():
     x, y = torch.zeros(2, 1, 1), torch.full((2, 1, 1), 1e30)
     with pytest.raises(ValueError, match=r"cost of example 0 is inf .*overflow"):
         hungarian_loss(x, y, "squared")
-    for bad in (torch.nan, torch.inf, -torch.inf, 1e200):
-        cost = torch.zeros(3, 2, 2, dtype=torch.float64)
+    for bad, dtype in itertools.product((torch.nan, torch.inf, -torch.inf), (torch.half, torch.float, torch.double)):
+        cost = torch.zeros(3, 2, 2, dtype=dtype)
         cost[2, 1, 0] = bad
         with pytest.raises(ValueError, match=r"cost of example 2 .*\(prediction 1, target 0\)"):
             assign(cost)

@@ -18,8 +18,8 @@ from torch import Tensor
 Cost = Callable[[Tensor, Tensor], Tensor]
 Classes = Tensor | tuple[Tensor, Tensor]
 
-# Sums of costs up to here cannot overflow in the solver, whatever the set size.
-LARGEST_COST = 1e100
+# All costs of an example up to here can be added up in single precision.
+LARGEST_COST = 1e30
 # What a pair of different classes costs on top, where classes are to stay apart.
 CLASS_PENALTY = 1e3
 # Below this many costs in a batch, starting threads takes longer than they save.
@@ -134,7 +134,7 @@ def chamfer_loss(
     prediction_mask, mask = _check_masks(prediction_mask, mask, prediction, target)
     matrix = _pairwise(prediction, target, cost)
     _refuse_nonfinite(matrix, prediction_mask, mask, prediction, target)
-    matrix = matrix.masked_fill(~(prediction_mask[:, :, None] & mask[:, None, :]), torch.inf)
+    matrix.masked_fill_(~(prediction_mask[:, :, None] & mask[:, None, :]), torch.inf)
 
     def nearest(dim: int) -> Tensor:
         return matrix.min(dim).indices if matrix.shape[dim] else torch.zeros_like(matrix.sum(dim), dtype=torch.long)
@@ -145,9 +145,9 @@ def chamfer_loss(
     both_exist = prediction_mask.any(1, keepdim=True) & mask.any(1, keepdim=True)
     from_predictions = Assignment(itself(prediction_mask), nearest(2), prediction_mask & both_exist)
     from_targets = Assignment(nearest(1), itself(mask), mask & both_exist)
-    return _mean_over_pairs(prediction, target, from_predictions, cost) + _mean_over_pairs(
-        prediction, target, from_targets, cost
-    )
+    there = _mean_over_pairs(prediction, target, from_predictions, cost)
+    back = _mean_over_pairs(prediction, target, from_targets, cost)
+    return there + back
 
 
 def _huber(prediction: Tensor, target: Tensor) -> Tensor:
@@ -185,11 +185,11 @@ def _pairwise(prediction: Tensor, target: Tensor, cost: Cost) -> Tensor:
         if cost is _cross_entropy:
             return -(prediction.log_softmax(-1) @ target.mT)
         if cost is _huber:
-            return _pairwise_sums(prediction, target, huber=True) / prediction.shape[2]
+            return _pairwise_sums(prediction, target, huber=True).div_(prediction.shape[2])
         if cost is _squared:
-            return _pairwise_sums(prediction, target, huber=False) / prediction.shape[2]
+            return _pairwise_sums(prediction, target, huber=False).div_(prediction.shape[2])
         if cost is _euclidean:
-            return _pairwise_sums(prediction, target, huber=False).sqrt()
+            return _pairwise_sums(prediction, target, huber=False).sqrt_()
         # Blocks that stay in the cache of a core.
         return _pairwise_blocks(prediction, target, cost, block=2**20)
 
@@ -309,7 +309,7 @@ def _refuse_nonfinite(
     low, high = matrix.detach().aminmax()
     if low.item() >= -LARGEST_COST and high.item() <= LARGEST_COST:
         return
-    # In double precision, for single precision rounds the limit to infinity.
+    # In double precision, for half precision rounds the limit to infinity.
     bad = ~(matrix.detach().cpu().double().abs() <= LARGEST_COST)
     bad &= (prediction_mask[:, :, None] & mask[:, None, :]).cpu()
     if not bad.any():
@@ -327,7 +327,7 @@ def _refuse_nonfinite(
         )
     raise ValueError(
         f"the cost of example {example} is {matrix[example, i, j].item():g} (prediction {i}, target {j}): "
-        "costs must be finite and below 1e100, so look for overflow or a log of zero"
+        "costs must be finite and below 1e30, so look for overflow or a log of zero"
     )
 
 
@@ -351,7 +351,8 @@ def _in_threads(work: Callable[[slice], None], costs: np.ndarray) -> None:
     """Split [batch, n, m] costs along the batch over as many threads as torch would use."""
     workers = min(torch.get_num_threads(), len(costs)) if costs.size >= THREADED_FROM else 1
     if workers == 1:
-        return work(slice(None))
+        work(slice(None))
+        return
     edges = np.linspace(0, len(costs), workers + 1).astype(int).tolist()
     # A pool of this call's own: nothing is left over that a fork could inherit or another thread could share.
     with ThreadPoolExecutor(workers) as pool:
@@ -361,25 +362,29 @@ def _in_threads(work: Callable[[slice], None], costs: np.ndarray) -> None:
 @njit(cache=True, nogil=True)
 def _sum_differences(left, right, huber, sums):
     """The loop over `right` is innermost and contiguous, so that the compiler can use vector instructions."""
-    dim, m = right.shape[2], right.shape[1]
+    batch, n, dim = left.shape
+    m = right.shape[1]
     one, half = left.dtype.type(1), left.dtype.type(0.5)
     turned = np.empty((dim, m), left.dtype)
-    for b in range(left.shape[0]):
-        turned[:] = right[b].T
-        for i in range(left.shape[1]):
-            total = sums[b, i]
-            total[:] = 0
+    # Plain loops: whole-array statements would take seconds more to compile.
+    for b in range(batch):
+        for k in range(dim):
+            for j in range(m):
+                turned[k, j] = right[b, j, k]
+        for i in range(n):
+            for j in range(m):
+                sums[b, i, j] = 0
             for k in range(dim):
-                value, others = left[b, i, k], turned[k]
+                value = left[b, i, k]
                 if huber:
                     for j in range(m):
-                        x = abs(value - others[j])
+                        x = abs(value - turned[k, j])
                         bent = min(x, one)
-                        total[j] += bent * (x - half * bent)
+                        sums[b, i, j] += bent * (x - half * bent)
                 else:
                     for j in range(m):
-                        x = value - others[j]
-                        total[j] += x * x
+                        x = value - turned[k, j]
+                        sums[b, i, j] += x * x
 
 
 @njit(cache=True, nogil=True)
