@@ -66,6 +66,15 @@ def test_the_results_of_a_call_survive_the_next():
     torch.testing.assert_close((loss, grad), kept, rtol=0, atol=0)
 
 
+def test_sets_that_do_not_fit_are_refused():
+    encoder, sets, z = problem()
+    for bad in (sets[:2], sets[..., :2], sets.double(), sets[:, :0]):
+        with pytest.raises(ValueError, match="this gradient takes"):
+            fast_gradient(encoder, z)(bad)
+    with pytest.raises(ValueError, match="mask"):
+        fast_gradient(encoder, z, torch.ones(5, 6, dtype=torch.bool))(sets)
+
+
 def test_a_diverged_example_leaves_the_others_alone():
     encoder, sets, z = problem()
     sets[1, 2, 0] = float("nan")

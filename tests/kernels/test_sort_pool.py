@@ -39,6 +39,12 @@ def test_matches_autograd(backend, shape):
     torch.testing.assert_close(backend(*args, None), plain(*args), rtol=1e-4, atol=1e-5)
 
 
+def test_sets_of_every_size_are_sorted():
+    for n in [*range(1, 70), 127, 128, 129, 256, 500, 1024, 2048]:
+        args = problem(1, n, 16, seed=n)
+        torch.testing.assert_close(numba_sort_pool_residual(*args, None), plain(*args), rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("values", ["equal", "zeros of both signs", "integers"])
 def test_equal_values_are_ranked_by_index(backend, values):
@@ -105,6 +111,13 @@ def test_gradient_of_the_loss_is_the_gradient():
     features.requires_grad_()
     loss, grad = sort_pool_residual(features, weight[0], z)
     torch.testing.assert_close(torch.autograd.grad(loss.sum(), features)[0], grad)
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    features, weight, z = problem(3, 4, 16)
+    for bad in ((weight[:, :3], z, None), (weight, z[:2], None), (weight, z, torch.ones(3, 5, dtype=torch.bool))):
+        with pytest.raises((ValueError, RuntimeError)):
+            sort_pool_residual(features, *bad)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from .keys import KEYS, cross, encode, encode_last, fold, merge_16, pair_up, route, sort_2, sort_4, sort_8, sort_16
 from .lanes import (
     LANES,
     add_above,
     add_up,
     compiled,
     copy,
-    encode,
-    encode_last,
-    exchange,
     fill,
     keep_where_positive,
     lower,
@@ -24,24 +22,65 @@ from .lanes import (
     multiply_add,
     read_flag,
     read_float,
-    read_int,
     relu,
     residual,
-    route,
     write_float,
 )
 
-FLOATS = 4 * LANES
-KEYS = 8 * LANES
+FLOATS = 4 * LANES  # bytes of a row of floats
 
 
 def sort_pool_scratch(n: int) -> int:
     """Bytes of scratch that `sort_pool` needs for sets of n elements, aligned to 64."""
-    return n * (KEYS + FLOATS) + 2 * FLOATS
+    return padded_rows(n) * KEYS + n * FLOATS + 2 * FLOATS
 
 
 @compiled
-def sort_pool(features, bias, mask, weight, weight_step, z, loss, pairs, n_pairs, scratch, batch, n, width, channels):
+def padded_rows(n):
+    """The power of two that is at least n."""
+    rows = 1
+    while rows < n:
+        rows *= 2
+    return rows
+
+
+@compiled
+def sort_keys(keys, rows):
+    """Sort each lane of `rows` rows of keys, a power of two: bitonic, several steps at a time in registers."""
+    if rows < 16:
+        if rows == 8:
+            sort_8(keys)
+        elif rows == 4:
+            sort_4(keys)
+        elif rows == 2:
+            sort_2(keys)
+        return
+    end = keys + rows * KEYS
+    for at in range(keys, end, 16 * KEYS):
+        sort_16(at)
+    run = 16 * KEYS
+    while keys + run < end:  # runs of this length are sorted; merge two and two
+        for low in range(keys, end, 2 * run):
+            high = low + 2 * run - KEYS
+            for i in range(0, run // 2, KEYS):
+                fold(low + i, low + run // 2 + i, high - run // 2 - i, high - i)
+        step = run // 4
+        while step > 16 * KEYS:
+            for low in range(keys, end, 2 * step):
+                for at in range(low, low + step // 2, KEYS):
+                    cross(at, at + step // 2, at + step, at + step + step // 2)
+            step //= 4
+        if step == 16 * KEYS:
+            for low in range(keys, end, 2 * step):
+                for at in range(low, low + step, 2 * KEYS):
+                    pair_up(at, at + KEYS, at + step, at + step + KEYS)
+        for at in range(keys, end, 16 * KEYS):
+            merge_16(at)
+        run *= 2
+
+
+@compiled
+def sort_pool(features, bias, mask, weight, weight_step, ranked, z, loss, scratch, batch, n, width, channels):
     """Sort each channel of `features + bias`, weigh by rank, compare with z; the gradient replaces the features.
 
     Args:
@@ -49,13 +88,13 @@ def sort_pool(features, bias, mask, weight, weight_step, z, loss, pairs, n_pairs
         bias: `[width]`.
         mask: `[batch, n]` bytes, or 0 for none.
         weight: `[n, width]`, `weight_step` bytes from one example to the next.
+        ranked: 0 leaves the elements in their order, which makes this a weighted sum.
         z: `[batch, width]`.
         loss: `[batch]`, ½ mean over the channels of (g - z)².
-        pairs: the sorting network, two int64 a pair: byte offsets of rows of keys. None of them leaves the
-            elements in place, which makes this a weighted sum.
     """
     row = 4 * width
-    keys, routed = scratch, scratch + n * KEYS
+    rows = padded_rows(n)
+    keys, routed = scratch, scratch + rows * KEYS
     total = routed + n * FLOATS
     squares = total + FLOATS
     scale = np.float32(1.0 / channels)
@@ -70,8 +109,10 @@ def sort_pool(features, bias, mask, weight, weight_step, z, loss, pairs, n_pairs
                     encode(keys + i * KEYS, x + i * row, bias + at, i * LANES)
                 else:
                     encode_last(keys + i * KEYS, i * LANES)
-            for p in range(n_pairs):
-                exchange(keys + read_int(pairs + 16 * p), keys + read_int(pairs + 16 * p + 8))
+            if ranked:
+                for i in range(n, rows):
+                    encode_last(keys + i * KEYS, i * LANES)
+                sort_keys(keys, rows)
             for i in range(n):
                 route(keys + i * KEYS, w + i * row, routed)
             fill(total, zero)

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from ..encoders import SetEncoder
 from ..pooling import FSPool, MeanPool, SumPool
-from .sort_pool import Scratch, network_offsets, numba_runs, padded_width
+from .sort_pool import MAX_SIZE, Scratch, numba_runs, padded_width
 
-ROWS = 512  # rows of a block: its activations stay in the second-level cache, and the products stay efficient
+ROWS = 1024  # rows of a block: its activations stay in the second-level cache, and the products stay efficient
 
 
 def fast_gradient(encoder: nn.Module, z: Tensor, mask: Tensor | None = None) -> FastGradient | None:
@@ -50,7 +50,8 @@ class FastGradient:
         hidden, latent = padded_width(first.out_features), padded_width(second.out_features)
         self.w1, self.b1 = _padded(first.weight, hidden, 0), _padded(first.bias, hidden)
         self.w2, self.b2 = _padded(_padded(second.weight, hidden), latent, 0), _padded(second.bias, latent)
-        self.z, self.mask, self.pool = _padded(z, latent), mask, encoder.pool
+        self.z, self.pool = _padded(z, latent), encoder.pool
+        self.mask = None if mask is None else mask.contiguous()
         self.channels, self.rows = second.out_features, rows
         self.size = 0  # of the sets that the buffers are made for
 
@@ -58,7 +59,10 @@ class FastGradient:
         """Sets `[batch, size, dim]` → L `[batch]` and ∇L `[batch, size, dim]`."""
         from .compiled import bias_relu, relu_gradient, sort_pool
 
-        batch, n, _ = sets.shape
+        batch, n, dim = sets.shape
+        if batch != len(self.z) or dim != self.w1.shape[1] or sets.dtype != torch.float32 or not 0 < n <= MAX_SIZE:
+            wanted = f"[{len(self.z)}, size, {self.w1.shape[1]}] torch.float32"
+            raise ValueError(f"sets are {list(sets.shape)} {sets.dtype}, this gradient takes {wanted}")
         if n != self.size:
             self._prepare(batch, n)
         sets = sets.detach().contiguous()
@@ -77,10 +81,9 @@ class FastGradient:
                 self.mask_address and self.mask_address + b * n,
                 self.weight.data_ptr() + b * self.weight_step,
                 self.weight_step,
+                self.ranked,
                 self.z.data_ptr() + 4 * b * width,
                 loss.data_ptr() + 4 * b,
-                self.pairs.data_ptr(),
-                len(self.pairs),
                 self.scratch.address,
                 examples,
                 n,
@@ -95,31 +98,29 @@ class FastGradient:
 
     def _prepare(self, batch: int, n: int) -> None:
         """Buffers and rank weights for sets of n elements."""
+        if self.mask is not None and (self.mask.shape != (batch, n) or self.mask.dtype != torch.bool):
+            found = f"{list(self.mask.shape)} {self.mask.dtype}"
+            raise ValueError(f"mask is {found}, the sets need [{batch}, {n}] torch.bool")
         width, step = self.w2.shape
         self.size, self.block = n, max(1, min(batch, self.rows // n))
         shapes = [(self.block * n, step), (self.block * n, width), (self.block * n, step)]
         self.buffers = [self.w1.new_empty(shape) for shape in shapes]
         self.hidden, self.features, self.back = (x.data_ptr() for x in self.buffers)
         self.scratch = Scratch(n)
-        self.pairs = network_offsets(n if isinstance(self.pool, FSPool) else 1)
-        weight = _rank_weights(self.pool, n, self.channels, self.mask).detach()
+        self.ranked = int(isinstance(self.pool, FSPool))
+        weight = self._rank_weights(n).detach()
         self.weight = _padded(weight, width)
         self.weight_step = 4 * n * width if weight.ndim == 3 else 0
-        if self.mask is not None:
-            self.mask = self.mask.contiguous()
         self.mask_address = 0 if self.mask is None else self.mask.data_ptr()
 
-
-def _rank_weights(pool: nn.Module, n: int, channels: int, mask: Tensor | None) -> Tensor:
-    """The pooling as weights of ranks, `[n, channels]` or `[batch, n, channels]`."""
-    if isinstance(pool, FSPool):
-        return pool.rank_weights(n, mask)
-    if isinstance(pool, SumPool):
-        return torch.ones(n, channels)
-    if mask is None:
-        return torch.full((n, channels), 1 / n)
-    count = mask.sum(dim=1).clamp(min=1)
-    return (1 / count)[:, None, None].expand(-1, n, channels)
+    def _rank_weights(self, n: int) -> Tensor:
+        """The pooling as weights of ranks, `[n, channels]` or `[batch, n, channels]`."""
+        if isinstance(self.pool, FSPool):
+            return self.pool.rank_weights(n, self.mask)
+        ones = self.w1.new_ones(n, self.channels)
+        if isinstance(self.pool, SumPool):
+            return ones
+        return ones / (n if self.mask is None else self.mask.sum(dim=1).clamp(min=1)[:, None, None])
 
 
 def _padded(tensor: Tensor, width: int, dim: int = -1) -> Tensor:

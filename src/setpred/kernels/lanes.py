@@ -21,7 +21,8 @@ intrinsic: Any = numba.extending.intrinsic  # called with other arguments than i
 
 LANES = 16
 
-_I8, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
+I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+F32, F64 = ir.FloatType(), ir.DoubleType()
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -32,29 +33,29 @@ def compiled(function: Callable[..., Any]) -> Any:
         return numba.njit(function, nogil=True, error_model="numpy")
 
 
-def _vector(element: ir.Type) -> ir.Type:
+def vector(element: ir.Type) -> ir.Type:
     return ir.VectorType(element, LANES)
 
 
-def _constant(element: ir.Type, value: float) -> ir.Constant:
-    return ir.Constant(_vector(element), [value] * LANES)
+def constant(element: ir.Type, value: float) -> ir.Constant:
+    return ir.Constant(vector(element), [value] * LANES)
 
 
-def _splat(b: Any, scalar: Any) -> Any:
-    undefined = ir.Constant(_vector(scalar.type), ir.Undefined)
-    first = b.insert_element(undefined, scalar, ir.Constant(_I32, 0))
-    return b.shuffle_vector(first, undefined, _constant(_I32, 0))
+def splat(b: Any, scalar: Any) -> Any:
+    undefined = ir.Constant(vector(scalar.type), ir.Undefined)
+    first = b.insert_element(undefined, scalar, ir.Constant(I32, 0))
+    return b.shuffle_vector(first, undefined, constant(I32, 0))
 
 
-def _load(b: Any, address: Any, element: ir.Type = _F32) -> Any:
-    return b.load(b.inttoptr(address, _vector(element).as_pointer()), align=4)
+def load(b: Any, address: Any, element: ir.Type = F32) -> Any:
+    return b.load(b.inttoptr(address, vector(element).as_pointer()), align=4)
 
 
-def _store(b: Any, value: Any, address: Any) -> None:
+def store(b: Any, value: Any, address: Any) -> None:
     b.store(value, b.inttoptr(address, value.type.as_pointer()), align=4)
 
 
-def _emits(emit: Callable[..., Any], returns: Any = types.void) -> Callable[..., Any]:
+def emits(emit: Callable[..., Any], returns: Any = types.void) -> Callable[..., Any]:
     """The code generator of an intrinsic whose arguments are all 64-bit integers or 32-bit floats."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -64,80 +65,15 @@ def _emits(emit: Callable[..., Any], returns: Any = types.void) -> Callable[...,
     return codegen
 
 
-def _address_of_lane(b: Any, base: Any, lane: int, width: int) -> Any:
-    return b.add(base, ir.Constant(_I64, lane * width))
-
-
-@intrinsic
-def exchange(typing: Any, first: Any, second: Any) -> Any:
-    """Order two rows of keys: the smaller of each lane goes to `first`, the larger to `second`."""
-
-    def emit(b: Any, first: Any, second: Any) -> None:
-        x, y = _load(b, first, _I64), _load(b, second, _I64)
-        smaller = b.icmp_signed("<", x, y)
-        _store(b, b.select(smaller, x, y), first)
-        _store(b, b.select(smaller, y, x), second)
-
-    return types.void(types.int64, types.int64), _emits(emit)
-
-
-@intrinsic
-def encode(typing: Any, keys: Any, features: Any, bias: Any, place: Any) -> Any:
-    """Write keys whose ascending order is the descending order of `features + bias`, ties by place.
-
-    The high half is the float's bits made monotone, the low half is `place + lane`.
-    Adding 0.0 makes -0.0 tie with 0.0; a NaN sorts first, as in torch.
-    """
-
-    def emit(b: Any, keys: Any, features: Any, bias: Any, place: Any) -> None:
-        x = b.fadd(b.fadd(_load(b, features), _load(b, bias)), _constant(_F32, 0.0))
-        x = b.select(b.fcmp_unordered("uno", x, x), _constant(_F32, float("nan")), x)
-        bits = b.bitcast(x, _vector(_I32))
-        sign = b.ashr(bits, _constant(_I32, 31))
-        descending = b.not_(b.xor(bits, b.and_(sign, _constant(_I32, 0x7FFFFFFF))))
-        high = b.shl(b.zext(descending, _vector(_I64)), _constant(_I64, 32))
-        _store(b, b.or_(high, _places(b, place)), keys)
-
-    return types.void(types.int64, types.int64, types.int64, types.int64), _emits(emit)
-
-
-@intrinsic
-def encode_last(typing: Any, keys: Any, place: Any) -> Any:
-    """Write keys that come after every feature, for an element that is masked out."""
-
-    def emit(b: Any, keys: Any, place: Any) -> None:
-        _store(b, b.or_(_constant(_I64, 0x7FFFFFFF << 32), _places(b, place)), keys)
-
-    return types.void(types.int64, types.int64), _emits(emit)
-
-
-def _places(b: Any, place: Any) -> Any:
-    return b.add(_splat(b, place), ir.Constant(_vector(_I64), list(range(LANES))))
-
-
-@intrinsic
-def route(typing: Any, keys: Any, weight: Any, routed: Any) -> Any:
-    """Send the weight of a rank to the places that hold this rank: `routed[place of key] = weight`."""
-
-    def emit(b: Any, keys: Any, weight: Any, routed: Any) -> None:
-        for lane in range(LANES):
-            place = b.load(b.inttoptr(_address_of_lane(b, keys, lane, 8), _I32.as_pointer()), align=4)
-            value = b.load(b.inttoptr(_address_of_lane(b, weight, lane, 4), _I32.as_pointer()), align=4)
-            offset = b.shl(b.zext(place, _I64), ir.Constant(_I64, 2))
-            b.store(value, b.inttoptr(b.add(routed, offset), _I32.as_pointer()), align=4)
-
-    return types.void(types.int64, types.int64, types.int64), _emits(emit)
-
-
 @intrinsic
 def multiply_add(typing: Any, total: Any, features: Any, bias: Any, routed: Any) -> Any:
     """`total += (features + bias) * routed`."""
 
     def emit(b: Any, total: Any, features: Any, bias: Any, routed: Any) -> None:
-        x = b.fadd(_load(b, features), _load(b, bias))
-        _store(b, b.fadd(_load(b, total), b.fmul(x, _load(b, routed))), total)
+        x = b.fadd(load(b, features), load(b, bias))
+        store(b, b.fadd(load(b, total), b.fmul(x, load(b, routed))), total)
 
-    return types.void(types.int64, types.int64, types.int64, types.int64), _emits(emit)
+    return types.void(types.int64, types.int64, types.int64, types.int64), emits(emit)
 
 
 @intrinsic
@@ -145,9 +81,9 @@ def multiply(typing: Any, out: Any, left: Any, right: Any) -> Any:
     """`out = left * right`."""
 
     def emit(b: Any, out: Any, left: Any, right: Any) -> None:
-        _store(b, b.fmul(_load(b, left), _load(b, right)), out)
+        store(b, b.fmul(load(b, left), load(b, right)), out)
 
-    return types.void(types.int64, types.int64, types.int64), _emits(emit)
+    return types.void(types.int64, types.int64, types.int64), emits(emit)
 
 
 @intrinsic
@@ -155,9 +91,9 @@ def fill(typing: Any, out: Any, value: Any) -> Any:
     """`out = value` in every lane."""
 
     def emit(b: Any, out: Any, value: Any) -> None:
-        _store(b, _splat(b, value), out)
+        store(b, splat(b, value), out)
 
-    return types.void(types.int64, types.float32), _emits(emit)
+    return types.void(types.int64, types.float32), emits(emit)
 
 
 @intrinsic
@@ -165,11 +101,11 @@ def residual(typing: Any, total: Any, z: Any, squares: Any, scale: Any) -> Any:
     """`total - z`: its square is added to `squares`, and `total` becomes it times `scale`."""
 
     def emit(b: Any, total: Any, z: Any, squares: Any, scale: Any) -> None:
-        r = b.fsub(_load(b, total), _load(b, z))
-        _store(b, b.fadd(_load(b, squares), b.fmul(r, r)), squares)
-        _store(b, b.fmul(r, _splat(b, scale)), total)
+        r = b.fsub(load(b, total), load(b, z))
+        store(b, b.fadd(load(b, squares), b.fmul(r, r)), squares)
+        store(b, b.fmul(r, splat(b, scale)), total)
 
-    return types.void(types.int64, types.int64, types.int64, types.float32), _emits(emit)
+    return types.void(types.int64, types.int64, types.int64, types.float32), emits(emit)
 
 
 @intrinsic
@@ -177,11 +113,11 @@ def relu(typing: Any, out: Any, bias: Any) -> Any:
     """`out = max(out + bias, 0)`, a NaN stays one."""
 
     def emit(b: Any, out: Any, bias: Any) -> None:
-        x = b.fadd(_load(b, out), _load(b, bias))
-        zero = _constant(_F32, 0.0)
-        _store(b, b.select(b.fcmp_ordered("<=", x, zero), zero, x), out)
+        x = b.fadd(load(b, out), load(b, bias))
+        zero = constant(F32, 0.0)
+        store(b, b.select(b.fcmp_ordered("<=", x, zero), zero, x), out)
 
-    return types.void(types.int64, types.int64), _emits(emit)
+    return types.void(types.int64, types.int64), emits(emit)
 
 
 @intrinsic
@@ -189,11 +125,11 @@ def keep_where_positive(typing: Any, out: Any, activation: Any) -> Any:
     """`out = out where activation > 0, else 0`."""
 
     def emit(b: Any, out: Any, activation: Any) -> None:
-        zero = _constant(_F32, 0.0)
-        dead = b.fcmp_ordered("<=", _load(b, activation), zero)
-        _store(b, b.select(dead, zero, _load(b, out)), out)
+        zero = constant(F32, 0.0)
+        dead = b.fcmp_ordered("<=", load(b, activation), zero)
+        store(b, b.select(dead, zero, load(b, out)), out)
 
-    return types.void(types.int64, types.int64), _emits(emit)
+    return types.void(types.int64, types.int64), emits(emit)
 
 
 @intrinsic
@@ -201,9 +137,9 @@ def read_float(typing: Any, address: Any) -> Any:
     """The float32 at an address."""
 
     def emit(b: Any, address: Any) -> Any:
-        return b.load(b.inttoptr(address, _F32.as_pointer()), align=4)
+        return b.load(b.inttoptr(address, F32.as_pointer()), align=4)
 
-    return types.float32(types.int64), _emits(emit, types.float32)
+    return types.float32(types.int64), emits(emit, types.float32)
 
 
 @intrinsic
@@ -211,19 +147,9 @@ def write_float(typing: Any, address: Any, value: Any) -> Any:
     """Store a float32 at an address."""
 
     def emit(b: Any, address: Any, value: Any) -> None:
-        b.store(value, b.inttoptr(address, _F32.as_pointer()), align=4)
+        b.store(value, b.inttoptr(address, F32.as_pointer()), align=4)
 
-    return types.void(types.int64, types.float32), _emits(emit)
-
-
-@intrinsic
-def read_int(typing: Any, address: Any) -> Any:
-    """The int64 at an address."""
-
-    def emit(b: Any, address: Any) -> Any:
-        return b.load(b.inttoptr(address, _I64.as_pointer()), align=8)
-
-    return types.int64(types.int64), _emits(emit, types.int64)
+    return types.void(types.int64, types.float32), emits(emit)
 
 
 @intrinsic
@@ -231,9 +157,9 @@ def read_flag(typing: Any, address: Any) -> Any:
     """The byte at an address, as an integer."""
 
     def emit(b: Any, address: Any) -> Any:
-        return b.zext(b.load(b.inttoptr(address, _I8.as_pointer()), align=1), _I64)
+        return b.zext(b.load(b.inttoptr(address, I8.as_pointer()), align=1), I64)
 
-    return types.int64(types.int64), _emits(emit, types.int64)
+    return types.int64(types.int64), emits(emit, types.int64)
 
 
 @intrinsic
@@ -241,12 +167,12 @@ def add_above(typing: Any, values: Any, threshold: Any, total: Any, count: Any) 
     """Add to `total` the values above the threshold, to `count` how many they are."""
 
     def emit(b: Any, values: Any, threshold: Any, total: Any, count: Any) -> None:
-        x, zero = _load(b, values), _constant(_F32, 0.0)
-        above = b.fcmp_ordered(">", x, _splat(b, threshold))
-        _store(b, b.fadd(_load(b, total), b.select(above, x, zero)), total)
-        _store(b, b.fadd(_load(b, count), b.select(above, _constant(_F32, 1.0), zero)), count)
+        x, zero = load(b, values), constant(F32, 0.0)
+        above = b.fcmp_ordered(">", x, splat(b, threshold))
+        store(b, b.fadd(load(b, total), b.select(above, x, zero)), total)
+        store(b, b.fadd(load(b, count), b.select(above, constant(F32, 1.0), zero)), count)
 
-    return types.void(types.int64, types.float32, types.int64, types.int64), _emits(emit)
+    return types.void(types.int64, types.float32, types.int64, types.int64), emits(emit)
 
 
 @intrinsic
@@ -254,10 +180,10 @@ def lower(typing: Any, values: Any, threshold: Any) -> Any:
     """`values = max(values - threshold, 0)`, a NaN stays one."""
 
     def emit(b: Any, values: Any, threshold: Any) -> None:
-        x, zero = b.fsub(_load(b, values), _splat(b, threshold)), _constant(_F32, 0.0)
-        _store(b, b.select(b.fcmp_ordered("<=", x, zero), zero, x), values)
+        x, zero = b.fsub(load(b, values), splat(b, threshold)), constant(F32, 0.0)
+        store(b, b.select(b.fcmp_ordered("<=", x, zero), zero, x), values)
 
-    return types.void(types.int64, types.float32), _emits(emit)
+    return types.void(types.int64, types.float32), emits(emit)
 
 
 @intrinsic
@@ -265,14 +191,14 @@ def add_up(typing: Any, values: Any) -> Any:
     """The sum of the lanes."""
 
     def emit(b: Any, values: Any) -> Any:
-        x, width = _load(b, values), LANES
+        x, width = load(b, values), LANES
         while width > 1:
             width //= 2
-            half = [ir.Constant(ir.VectorType(_I32, width), list(range(s, s + width))) for s in (0, width)]
+            half = [ir.Constant(ir.VectorType(I32, width), list(range(s, s + width))) for s in (0, width)]
             x = b.fadd(b.shuffle_vector(x, x, half[0]), b.shuffle_vector(x, x, half[1]))
-        return b.extract_element(x, ir.Constant(_I32, 0))
+        return b.extract_element(x, ir.Constant(I32, 0))
 
-    return types.float32(types.int64), _emits(emit, types.float32)
+    return types.float32(types.int64), emits(emit, types.float32)
 
 
 @intrinsic
@@ -280,6 +206,6 @@ def copy(typing: Any, out: Any, values: Any) -> Any:
     """`out = values`."""
 
     def emit(b: Any, out: Any, values: Any) -> None:
-        _store(b, _load(b, values), out)
+        store(b, load(b, values), out)
 
-    return types.void(types.int64, types.int64), _emits(emit)
+    return types.void(types.int64, types.int64), emits(emit)

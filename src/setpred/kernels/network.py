@@ -1,9 +1,6 @@
 """Sorting networks: the comparisons that sort n values whatever they are, so that many sorts run in step."""
 
-from functools import lru_cache
 
-
-@lru_cache(maxsize=64)
 def odd_even_merge(n: int) -> tuple[tuple[int, int], ...]:
     """Batcher's odd-even merge sort as pairs (i, j), i < j: after all of them the smallest value is at 0.
 
@@ -25,3 +22,13 @@ def odd_even_merge(n: int) -> tuple[tuple[int, int], ...]:
             step //= 2
         run *= 2
     return tuple(pairs)
+
+
+def bitonic_merge(n: int) -> tuple[tuple[int, int], ...]:
+    """The pairs that sort n = 2ᵏ values which first rise and then fall, or the other way round.
+
+    >>> bitonic_merge(4)
+    ((0, 2), (1, 3), (0, 1), (2, 3))
+    """
+    steps = [n >> shift for shift in range(1, n.bit_length())]
+    return tuple((i, i + step) for step in steps for i in range(n) if not i & step)

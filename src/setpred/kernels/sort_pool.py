@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .network import odd_even_merge
+MAX_SIZE = 1 << 16  # elements of a set that the compiled sort can number
 
 
 def sort_pool_residual(
@@ -54,12 +54,22 @@ def numba_sort_pool_residual(features: Tensor, weight: Tensor, z: Tensor, mask: 
     from .compiled import sort_pool
 
     batch, n, channels = features.shape
+    shapes = {"weight": (weight.shape[0], n, channels), "z": (batch, channels), "mask": (batch, n)}
+    for name, given in (("weight", weight), ("z", z), ("mask", mask)):
+        if given is not None and given.shape != shapes[name]:
+            raise ValueError(
+                f"{name} is {list(given.shape)}, features {list(features.shape)} need {list(shapes[name])}"
+            )
+    if weight.shape[0] not in (1, batch):
+        raise ValueError(
+            f"weight is for {weight.shape[0]} examples, features for {batch}: give one for all or for each"
+        )
     width = padded_width(channels)
     grad = _widened(features, width)
     grad = grad.clone(memory_format=torch.contiguous_format) if grad is features else grad
     weight, z = _widened(weight, width).contiguous(), _widened(z, width).contiguous()
-    mask = None if mask is None else mask.contiguous()
-    pairs, scratch = network_offsets(n), Scratch(n)
+    mask = None if mask is None else mask.to(torch.bool).contiguous()
+    scratch = Scratch(n)
     bias, loss = features.new_zeros(width), features.new_empty(batch)
     sort_pool(
         grad.data_ptr(),
@@ -67,10 +77,9 @@ def numba_sort_pool_residual(features: Tensor, weight: Tensor, z: Tensor, mask: 
         0 if mask is None else mask.data_ptr(),
         weight.data_ptr(),
         0 if len(weight) == 1 else 4 * n * width,
+        1,
         z.data_ptr(),
         loss.data_ptr(),
-        pairs.data_ptr(),
-        len(pairs),
         scratch.address,
         batch,
         n,
@@ -82,8 +91,8 @@ def numba_sort_pool_residual(features: Tensor, weight: Tensor, z: Tensor, mask: 
 
 @torch.library.custom_op("setpred::sort_pool_residual", mutates_args=())
 def _sort_pool_residual(features: Tensor, weight: Tensor, z: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    tensors = (features, weight, z)
-    if all(t.device.type == "cpu" and t.dtype == torch.float32 for t in tensors) and numba_runs():
+    floats = all(t.device.type == "cpu" and t.dtype == torch.float32 for t in (features, weight, z))
+    if floats and features.shape[1] <= MAX_SIZE and numba_runs():
         return numba_sort_pool_residual(features, weight, z, mask)
     return torch_sort_pool_residual(features, weight, z, mask)
 
@@ -150,18 +159,6 @@ class Scratch:
 
         self.memory = torch.empty(sort_pool_scratch(n) + 63, dtype=torch.uint8)
         self.address = (self.memory.data_ptr() + 63) // 64 * 64
-
-
-def network_offsets(n: int) -> Tensor:
-    """The sorting network for n rows of keys as byte offsets, `[pairs, 2]`."""
-    from .compiled import KEYS
-
-    if n not in _networks:
-        _networks[n] = torch.tensor(odd_even_merge(n), dtype=torch.int64).reshape(-1, 2) * KEYS
-    return _networks[n]
-
-
-_networks: dict[int, Tensor] = {}
 
 
 def padded_width(channels: int) -> int:
