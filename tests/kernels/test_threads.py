@@ -10,9 +10,9 @@ import torch
 
 from setpred import SetEncoder
 from setpred.kernels import sort_pool_residual
+from setpred.kernels.dispatch import numba_runs
 from setpred.kernels.inner import fast_gradient
 from setpred.kernels.lanes import compiled
-from setpred.kernels.sort_pool import numba_runs
 from setpred.kernels.threads import run_on_cores, shares
 
 

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from ..encoders import SetEncoder
 from ..pooling import FSPool, MeanPool, SumPool
-from .sort_pool import MAX_SIZE, Scratch, numba_runs, padded_width
+from .dispatch import numba_runs, readable, transformed
+from .sort_pool import MAX_SIZE, Scratch, padded_width
 
 ROWS = 1024  # rows of a block: its activations stay in the second-level cache, and the products stay efficient
 
@@ -36,7 +37,7 @@ def fast_gradient(encoder: nn.Module, z: Tensor, mask: Tensor | None = None) -> 
         >>> loss.shape, grad.shape
         (torch.Size([3]), torch.Size([3, 5, 2]))
     """
-    if _transformed() or not (_plain(encoder) and _ordinary([z, *encoder.parameters()]) and numba_runs()):
+    if transformed() or not (_plain(encoder) and readable([z, *encoder.parameters()]) and numba_runs()):
         return None
     gradient = FastGradient(cast(SetEncoder, encoder), z, mask)
     return gradient if z.ndim == 2 and z.shape[1] == gradient.channels else None
@@ -153,25 +154,3 @@ def _altered(module: nn.Module) -> bool:
     """Whether calling the module does more than its class says."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return any(hooks) or "forward" in vars(module) or module._compiled_call_impl is not None
-
-
-def _ordinary(tensors: list[Tensor]) -> bool:
-    """Whether these are plain tensors that the kernels can read by their address."""
-    return all(
-        type(t) in (Tensor, nn.Parameter)
-        and t.device.type == "cpu"
-        and t.dtype == torch.float32
-        and t.layout == torch.strided
-        for t in tensors
-    )
-
-
-def _transformed() -> bool:
-    """Whether something watches or rewrites the operations: a compiler, a function transform, a dispatch mode."""
-    return (
-        torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or torch.autograd.forward_ad._current_level >= 0
-    )

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .sort_pool import numba_runs
+from .dispatch import direct, numba_runs, readable
 
 
 def project_simplex(x: Tensor, total: float = 1.0) -> Tensor:
@@ -20,7 +20,7 @@ def project_simplex(x: Tensor, total: float = 1.0) -> Tensor:
     >>> project_simplex(torch.tensor([0.5, 1.0, -3.0])).tolist()
     [0.25, 0.75, 0.0]
     """
-    return _project_simplex(x, total)
+    return numba_project_simplex(x, total) if direct(x) else _project_simplex(x, total)
 
 
 def torch_project_simplex(x: Tensor, total: float) -> Tensor:
@@ -45,7 +45,7 @@ def numba_project_simplex(x: Tensor, total: float) -> Tensor:
 
 @torch.library.custom_op("setpred::project_simplex", mutates_args=())
 def _project_simplex(x: Tensor, total: float) -> Tensor:
-    if x.device.type == "cpu" and x.dtype == torch.float32 and numba_runs():
+    if readable((x,)) and numba_runs():
         return numba_project_simplex(x, total)
     return torch_project_simplex(x, total)
 

@@ -9,11 +9,12 @@ Each channel is sorted over the set in descending order; equal values keep the o
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from .dispatch import numba_runs, readable
 
 MAX_SIZE = 1 << 16  # elements of a set that the compiled sort can number
 
@@ -91,8 +92,7 @@ def numba_sort_pool_residual(features: Tensor, weight: Tensor, z: Tensor, mask: 
 
 @torch.library.custom_op("setpred::sort_pool_residual", mutates_args=())
 def _sort_pool_residual(features: Tensor, weight: Tensor, z: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    floats = all(t.device.type == "cpu" and t.dtype == torch.float32 for t in (features, weight, z))
-    if floats and features.shape[1] <= MAX_SIZE and numba_runs():
+    if readable((features, weight, z)) and features.shape[1] <= MAX_SIZE and numba_runs():
         return numba_sort_pool_residual(features, weight, z, mask)
     return torch_sort_pool_residual(features, weight, z, mask)
 
@@ -139,16 +139,6 @@ def _existing(ranked: Tensor, mask: Tensor | None) -> Tensor:
     rank = torch.arange(mask.shape[1], device=mask.device)
     beyond = rank >= mask.sum(dim=1, keepdim=True)
     return ranked.expand(len(mask), -1, -1).masked_fill(beyond.unsqueeze(-1), 0.0)
-
-
-@cache
-def numba_runs() -> bool:
-    """Whether kernels can be compiled here."""
-    try:
-        import numba
-    except ImportError:
-        return False
-    return not getattr(numba.config, "DISABLE_JIT", 0)
 
 
 class Scratch:
