@@ -51,31 +51,44 @@ class ExactSetAccuracy(Metric):
                 elements than there are is wrong; without it, predictions left over are not judged.
             same_class: class numbers, [batch, n] for both sets or a pair of [batch, n] and [batch, m].
         """
-        for name, sets in (("prediction", prediction), ("target", target)):
-            if sets.ndim != 3 or sets.shape[2] == 0:
-                raise ValueError(f"{name} has shape {list(sets.shape)}: expected [batch, size, labels]")
-        if len(prediction) != len(target) or prediction.shape[2] != target.shape[2]:
-            raise ValueError(
-                f"prediction has shape {list(prediction.shape)}, target {list(target.shape)}: make the batch and "
-                "the number of labels equal"
-            )
-        if prediction.device != target.device:
-            raise ValueError(f"prediction is on {prediction.device}, target on {target.device}: move one of them")
-        wrong = prediction.argmax(2)[:, :, None] != target.argmax(2)[:, None, :]
-        wrong |= prediction.isnan().any(2)[:, :, None]
-        if same_class is not None:
-            of_prediction, of_target = check_classes(same_class, wrong)
-            wrong |= of_prediction[:, :, None] != of_target[:, None, :]
-        pairs = assign(wrong.float(), mask, prediction_mask=prediction_mask)
-        example = torch.arange(len(wrong), device=wrong.device)[:, None]
-        found = (~wrong[example, pairs.prediction, pairs.target] & pairs.mask).sum(1)
-        sizes = target.shape[1] if mask is None else mask.sum(1)
-        exact = found == sizes
-        if prediction_mask is not None:
-            exact &= prediction_mask.sum(1) == sizes
+        exact = exact_matches(prediction, target, mask, prediction_mask=prediction_mask, same_class=same_class)
         self.correct += exact.sum()
         self.total += len(exact)
 
     def compute(self) -> Tensor:
         """The share, a scalar; NaN when nothing was counted."""
         return self.correct / self.total
+
+
+def exact_matches(
+    prediction: Tensor,
+    target: Tensor,
+    mask: Tensor | None = None,
+    *,
+    prediction_mask: Tensor | None = None,
+    same_class: Classes | None = None,
+) -> Tensor:
+    """Which examples are right in every element, `[batch]` bool; arguments as in `ExactSetAccuracy.update`."""
+    for name, sets in (("prediction", prediction), ("target", target)):
+        if sets.ndim != 3 or sets.shape[2] == 0:
+            raise ValueError(f"{name} has shape {list(sets.shape)}: expected [batch, size, labels]")
+    if len(prediction) != len(target) or prediction.shape[2] != target.shape[2]:
+        raise ValueError(
+            f"prediction has shape {list(prediction.shape)}, target {list(target.shape)}: make the batch and "
+            "the number of labels equal"
+        )
+    if prediction.device != target.device:
+        raise ValueError(f"prediction is on {prediction.device}, target on {target.device}: move one of them")
+    wrong = prediction.argmax(2)[:, :, None] != target.argmax(2)[:, None, :]
+    wrong |= prediction.isnan().any(2)[:, :, None]
+    if same_class is not None:
+        of_prediction, of_target = check_classes(same_class, wrong)
+        wrong |= of_prediction[:, :, None] != of_target[:, None, :]
+    pairs = assign(wrong.float(), mask, prediction_mask=prediction_mask)
+    example = torch.arange(len(wrong), device=wrong.device)[:, None]
+    found = (~wrong[example, pairs.prediction, pairs.target] & pairs.mask).sum(1)
+    sizes = target.shape[1] if mask is None else mask.sum(1)
+    exact = found == sizes
+    if prediction_mask is not None:
+        exact &= prediction_mask.sum(1) == sizes
+    return exact

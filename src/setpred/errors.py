@@ -1,0 +1,20 @@
+"""The error of a user's request: one line that says what is wrong, where, and what to do."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UsageError(ValueError):
+    """What was asked for cannot be done; the message is for the person who asked."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """An error for a name that does not exist, with the nearest one that does.
+
+    >>> str(unknown("model", "idpsn", ["dspn", "idspn"]))
+    "unknown model 'idpsn': did you mean idspn? (there are dspn, idspn)"
+    """
+    known = list(known)
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}? (there are {', '.join(known)})" if near else f"there are {', '.join(known)}"
+    return UsageError(f"unknown {kind} {name!r}: {hint}")

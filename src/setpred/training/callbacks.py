@@ -1,0 +1,119 @@
+"""What happens around training: the table of metrics, the checkpoints, the progress bar."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from lightning.pytorch.callbacks import Checkpoint, ProgressBar
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ..files import replacing
+from .module import TrainingModule
+
+
+class MetricsTable:
+    """Writes `metrics.csv`: a row a round."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.rows: list[dict[str, Any]] = []
+
+    def reopen(self, step: int) -> None:
+        """Go on after `step`: rows that were written after the checkpoint are made again."""
+        if self.path.exists():
+            with self.path.open(newline="") as file:
+                self.rows = [row for row in csv.DictReader(file) if int(row["step"]) <= step]
+
+    def write(self, trainer: L.Trainer, module: TrainingModule) -> None:
+        metrics = {name: f"{float(value):.6g}" for name, value in trainer.callback_metrics.items()}
+        rate = module.optimizers().param_groups[0]["lr"]  # type: ignore[union-attr]
+        self.rows.append(
+            {"step": trainer.global_step, "seconds": f"{module.seconds:.1f}", "lr": f"{rate:.6g}", **metrics}
+        )
+        names = list(dict.fromkeys(name for row in self.rows for name in row))
+        with replacing(self.path) as temporary, temporary.open("w", newline="") as file:
+            table = csv.DictWriter(file, names)
+            table.writeheader()
+            table.writerows(self.rows)
+
+
+class Rounds(Checkpoint):
+    """After each round: the metrics are written, then the checkpoint, and the best one kept."""
+
+    def __init__(self, folder: Path, table: MetricsTable, monitor: str | None):
+        self.folder, self.table, self.monitor = folder, table, monitor
+        self.best = float("-inf")
+        self.since_best = 0
+
+    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self.table.reopen(trainer.global_step)
+
+    def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        assert isinstance(module, TrainingModule)
+        improved = False
+        if self.monitor is not None:
+            value = float(trainer.callback_metrics[f"val/{self.monitor}"])
+            improved = value > self.best
+            self.since_best = 0 if improved else self.since_best + 1
+            self.best = max(self.best, value)
+        if trainer.is_global_zero:
+            self.table.write(trainer, module)
+        for name in ("best", "last") if improved else ("last",):
+            with replacing(self.folder / f"{name}.ckpt") as temporary:
+                trainer.save_checkpoint(temporary)
+        patience = module.settings.trainer.patience
+        if patience is not None and self.since_best >= patience:
+            trainer.should_stop = True
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "since_best": self.since_best}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.best, self.since_best = state["best"], state["since_best"]
+
+
+class Bar(ProgressBar):
+    """One bar for the whole of training, with the loss and the time left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enabled = True
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[loss]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+
+    def disable(self) -> None:
+        self.enabled = False
+
+    def enable(self) -> None:
+        self.enabled = True
+
+    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        assert isinstance(module, TrainingModule)
+        settings = module.settings
+        self.task = self.progress.add_task(
+            f"{settings.task} {settings.model} seed {settings.seed}",
+            total=settings.optim.steps,
+            completed=trainer.global_step,
+            loss="",
+        )
+        if self.enabled:
+            self.progress.start()
+
+    def on_train_batch_end(self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, *_: Any) -> None:
+        if trainer.global_step % 10 == 0 or trainer.global_step == self.progress.tasks[self.task].total:
+            self.progress.update(self.task, completed=trainer.global_step, loss=f"loss {float(outputs['loss']):.3g}")
+
+    def on_train_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self.progress.stop()
+
+    def on_exception(self, trainer: L.Trainer, module: L.LightningModule, exception: BaseException) -> None:
+        self.progress.stop()

@@ -1,0 +1,117 @@
+"""One Lightning module for all experiments.
+
+Training is cut in rounds: a round is a Lightning epoch of a fixed number of steps, after which the model is validated
+and the run saved. Everything random in step t depends only on the seed and t, so a run that is resumed at a round goes
+on exactly as it would have.
+"""
+
+import math
+import time
+from typing import Any
+
+import lightning as L
+import torch
+from torch import Tensor
+from torchmetrics import MeanMetric
+
+from .experiment import Batch, Batches, Chunks, Experiment, Splits, mixed_seed
+from .settings import Settings
+
+EVALUATION_BATCH = 512
+
+
+class TrainingModule(L.LightningModule):
+    """Trains, validates and tests an experiment as its settings say."""
+
+    def __init__(self, experiment: Experiment, settings: Settings):
+        super().__init__()
+        self.experiment, self.settings = experiment, settings
+        self.means = torch.nn.ModuleDict()
+        self.seconds = 0.0
+        self._splits: Splits | None = None
+        self._started = 0.0
+
+    @property
+    def splits(self) -> Splits:
+        if self._splits is None:
+            self._splits = self.experiment.splits()
+        return self._splits
+
+    def configure_optimizers(self) -> Any:
+        optim = self.settings.optim
+        optimizer = torch.optim.Adam(self.experiment.parameters(), lr=optim.lr)
+        rate = _schedule(optim.schedule, optim.steps)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def train_dataloader(self) -> Batches:
+        optim, round_ = self.settings.optim, self.settings.trainer.round
+        start = self.current_epoch * round_
+        stop = min(start + round_, optim.steps)
+        return Batches(self.splits.train, optim.batch, self.settings.seed, start, stop, *self._place())
+
+    def val_dataloader(self) -> Chunks:
+        return Chunks(self.splits.val, EVALUATION_BATCH, *self._place())
+
+    def test_dataloader(self) -> Chunks:
+        return Chunks(self.splits.test, EVALUATION_BATCH, *self._place())
+
+    def on_train_epoch_start(self) -> None:
+        self._started = time.perf_counter()
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        torch.manual_seed(mixed_seed(self.settings.seed, self.global_step, self.global_rank))
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        loss = self.experiment.loss(self.experiment.augment(batch))
+        self._add("train", {"loss": loss, **self.experiment.diagnostics()}, 1)
+        return loss
+
+    def on_train_epoch_end(self) -> None:
+        self.seconds += time.perf_counter() - self._started
+        self._report("train")
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        self._add("val", self.experiment.judge(batch), len(batch[0]))
+
+    def on_validation_epoch_end(self) -> None:
+        self._report("val")
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        self._add("test", self.experiment.judge(batch), len(batch[0]))
+
+    def on_test_epoch_end(self) -> None:
+        self._report("test")
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["seconds"] = self.seconds
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.seconds = checkpoint["seconds"]
+
+    def _place(self) -> tuple[int, int]:
+        return self.global_rank, self.trainer.world_size
+
+    def _add(self, split: str, values: dict[str, Tensor], weight: int) -> None:
+        for name, value in values.items():
+            key = f"{split}_{name}"
+            if key not in self.means:
+                self.means[key] = MeanMetric(nan_strategy="disable").to(self.device)
+            mean = value.detach().float().mean()
+            self.means[key].update(mean, weight)  # type: ignore[operator]
+
+    def _report(self, split: str) -> None:
+        for key, mean in self.means.items():
+            if key.startswith(f"{split}_"):
+                self.log(key.replace("_", "/", 1), mean.compute(), rank_zero_only=True)  # type: ignore[operator]
+                mean.reset()  # type: ignore[operator]
+
+
+def _schedule(name: str, steps: int) -> Any:
+    if name == "constant":
+        return lambda step: 1.0
+    if name == "cosine":
+        return lambda step: 0.5 * (1 + math.cos(math.pi * min(step / steps, 1)))
+    from ..errors import unknown
+
+    raise unknown("optim.schedule", name, ("constant", "cosine"))

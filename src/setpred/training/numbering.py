@@ -1,0 +1,151 @@
+"""Class-specific numbering (the paper's first experiment)."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import baselines
+from ..baselines.transformer import PositionalEncoding
+from ..constraints import Fields
+from ..data.numbering import numbering
+from ..decoder import SetDecoder
+from ..encoders import SetEncoder
+from ..matching import hungarian_loss
+from ..metrics import exact_matches
+from .experiment import Batch, Experiment, Splits, mixed_seed
+from .parts import make_adjoint, make_constraint, make_encoder, make_init, make_solver
+from .settings import NetSettings, OptimSettings, Settings, SolverSettings
+
+
+@dataclass
+class NumberingData:
+    """n elements of `classes` classes; `per_example` draws that many classes for each example first."""
+
+    n: int = 64
+    classes: int = 4
+    per_example: int | None = 4
+    train: int = 640
+    val: int = 6_400
+    test: int = 64_000
+    augment: bool = False
+
+
+@dataclass
+class NumberingSettings(Settings):
+    task: str = "numbering"
+    solver: SolverSettings = field(default_factory=lambda: SolverSettings(steps=20, clip=40.0))
+    net: NetSettings = field(default_factory=lambda: NetSettings(hidden=256, latent=256, constraint="simplex"))
+    optim: OptimSettings = field(default_factory=lambda: OptimSettings(steps=50_000))
+    data: NumberingData = field(default_factory=NumberingData)
+
+
+DSPN = {"solver.name": "gradient-descent", "solver.clip": None, "adjoint.name": "unrolled"}
+MODELS: dict[str, dict[str, Any]] = {
+    "idspn": {},
+    "dspn": DSPN,
+    "idspn-sum": {"net.pool": "sum"},
+    "idspn-mean": {"net.pool": "mean"},
+    "deepsets": {},
+    "transformer": {"net.hidden": 64},
+    "transformer-random-pe": {"net.hidden": 64},
+    "transformer-pe": {"net.hidden": 64},
+    "bilstm": {"net.hidden": 64},
+}
+POSITIONS: dict[str, PositionalEncoding] = {
+    "transformer": "none",
+    "transformer-random-pe": "random",
+    "transformer-pe": "sinusoidal",
+}
+BASELINES = ("deepsets", "bilstm", *POSITIONS)
+
+SMALL = {"data.n": 16, "data.train": 160, "data.val": 1_000, "data.test": 4_000, "trainer.round": 250}
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "small": SMALL | {"optim.steps": 5_000},
+    "quick": SMALL | {"data.n": 8, "optim.steps": 1_500, "solver.steps": 10},
+}
+
+
+class Numbering(Experiment):
+    """Give equal elements different numbers; judged by the share of sets in which every number is right."""
+
+    monitor = "accuracy"
+
+    def __init__(self, settings: NumberingSettings):
+        super().__init__()
+        self.settings = settings
+        self.model = Numberer(settings) if settings.model not in BASELINES else make_baseline(settings)
+        self.cost = "cross_entropy" if settings.model in BASELINES else "euclidean"
+
+    def splits(self) -> Splits:
+        data, seed = self.settings.data, self.settings.seed
+
+        def split(count: int, which: int) -> Batch:
+            return numbering(count, data.n, data.classes, mixed_seed(seed, which), data.per_example)
+
+        return Splits(split(data.train, 1), split(data.val, 2), split(data.test, 3))
+
+    def augment(self, batch: Batch) -> Batch:
+        if not self.settings.data.augment:
+            return batch
+        order = torch.rand(batch[0].shape[:2], device=batch[0].device).argsort(dim=1)
+        return tuple(torch.take_along_dim(t, order.unsqueeze(-1), dim=1) for t in batch)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.model(inputs)
+
+    def loss(self, batch: Batch) -> Tensor:
+        return self._losses(self(batch[0]), batch).mean()
+
+    def judge(self, batch: Batch) -> dict[str, Tensor]:
+        inputs, target = batch
+        prediction, classes = self(inputs), inputs.argmax(dim=-1)
+        right = exact_matches(prediction, target, same_class=classes)
+        return {"loss": self._losses(prediction, batch), "accuracy": right.to(prediction.dtype)}
+
+    def diagnostics(self) -> dict[str, Tensor]:
+        return self.model.decoder.diagnostics if isinstance(self.model, Numberer) else {}
+
+    def _losses(self, prediction: Tensor, batch: Batch) -> Tensor:
+        inputs, target = batch
+        return hungarian_loss(prediction, target, cost=self.cost, same_class=inputs.argmax(dim=-1))
+
+
+class Numberer(nn.Module):
+    """Decode the numbers of a set whose classes are known: `[batch, n, classes]` → `[batch, n, n]`."""
+
+    def __init__(self, settings: NumberingSettings):
+        super().__init__()
+        n, classes, net = settings.data.n, settings.data.classes, settings.net
+        self.classes, dim = classes, classes + n
+        self.encoder = SetEncoder(classes, net.hidden, net.latent, n)
+        numbers = make_constraint(net.constraint)
+        self.decoder = SetDecoder(
+            make_encoder(net, dim, n),
+            size=n,
+            dim=dim,
+            solver=make_solver(settings.solver),
+            init=make_init(settings.init),
+            constraint=None if numbers is None else Fields({(classes, dim): numbers}),
+            adjoint=make_adjoint(settings.adjoint),
+        )
+        self.register_buffer("given", torch.arange(dim) < classes, persistent=False)
+
+    def forward(self, inputs: Tensor, init: Tensor | None = None) -> Tensor:
+        """`init` are the initial numbers, `[batch, n, n]`, instead of random ones."""
+        values = torch.cat([inputs, inputs.new_zeros(*inputs.shape[:2], self.decoder.dim - self.classes)], dim=-1)
+        if init is not None:
+            init = torch.cat([inputs, init], dim=-1)
+        sets = self.decoder(self.encoder(inputs), known=(values, self.given), init=init)
+        return sets[..., self.classes :]
+
+
+def make_baseline(settings: NumberingSettings) -> nn.Module:
+    name, hidden, classes, n = settings.model, settings.net.hidden, settings.data.classes, settings.data.n
+    if name == "deepsets":
+        return baselines.DeepSets(classes, n, hidden)
+    if name == "bilstm":
+        return baselines.BiLSTM(classes, n, hidden)
+    return baselines.Transformer(classes, n, POSITIONS[name], hidden)

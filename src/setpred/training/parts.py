@@ -1,0 +1,65 @@
+"""From the names in the settings to the objects of the library."""
+
+from typing import Any
+
+import torch
+
+from ..adjoints import Adjoint, ConjugateGradient, Identity, Unrolled
+from ..constraints import Constraint, Simplex
+from ..encoders import RelationEncoder, SetEncoder
+from ..errors import unknown
+from ..inits import Init, LearnedInit, RandomInit, ZeroInit
+from ..pooling import POOLS
+from ..solvers import GradientDescent, Nesterov, Solver, TorchOptimizer
+from .settings import AdjointSettings, InitSettings, NetSettings, SolverSettings
+
+ADJOINTS = ("identity", "conjugate-gradient", "unrolled")
+INITS = ("random", "learned", "zero")
+SOLVERS = ("nesterov", "gradient-descent", "Adam", "RMSprop", "SGD", "Adagrad")
+CONSTRAINTS = ("none", "simplex")
+
+
+def make_solver(s: SolverSettings) -> Solver:
+    shared: dict[str, Any] = {"steps": s.steps, "eval_steps": s.eval_steps, "lr": s.lr, "clip": s.clip, "tol": s.tol}
+    if s.name == "nesterov":
+        return Nesterov(momentum=s.momentum, **shared)
+    if s.name == "gradient-descent":
+        return GradientDescent(**shared)
+    optimizer = getattr(torch.optim, s.name, None)
+    if not (isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer)):
+        raise unknown("solver.name", s.name, SOLVERS)
+    return TorchOptimizer(optimizer, **shared)
+
+
+def make_adjoint(s: AdjointSettings) -> Adjoint:
+    if s.name == "identity":
+        return Identity()
+    if s.name == "conjugate-gradient":
+        return ConjugateGradient(s.steps, s.gamma)
+    if s.name == "unrolled":
+        return Unrolled()
+    raise unknown("adjoint.name", s.name, ADJOINTS)
+
+
+def make_init(s: InitSettings) -> Init:
+    if s.name == "random":
+        return RandomInit(s.std)
+    if s.name == "learned":
+        return LearnedInit(s.std, s.weight)
+    if s.name == "zero":
+        return ZeroInit()
+    raise unknown("init.name", s.name, INITS)
+
+
+def make_constraint(name: str) -> Constraint | None:
+    if name not in CONSTRAINTS:
+        raise unknown("net.constraint", name, CONSTRAINTS)
+    return Simplex() if name == "simplex" else None
+
+
+def make_encoder(s: NetSettings, dim: int, size: int) -> SetEncoder | RelationEncoder:
+    """The inner encoder, of elements of `dim` numbers."""
+    if s.pool not in POOLS:
+        raise unknown("net.pool", s.pool, POOLS)
+    encoder = RelationEncoder if s.relation else SetEncoder
+    return encoder(dim, s.hidden, s.latent, size, s.pool)

@@ -1,0 +1,222 @@
+"""Run folders: train into one, resume it, load and evaluate it.
+
+A folder holds `config.yaml`, `metrics.csv`, `checkpoints/`, `model.safetensors`, and last of all `result.json`.
+"""
+
+import json
+import logging
+import math
+import os
+import platform
+import subprocess
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+import yaml
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from ..errors import UsageError
+from ..files import replacing
+from .callbacks import Bar, MetricsTable, Rounds
+from .experiment import Experiment, mixed_seed
+from .module import TrainingModule
+from .settings import Settings, changed, flatten, to_dict
+from .tasks import find_task, make_experiment
+
+LOGGERS = ("tensorboard", "wandb", "mlflow", "none")
+
+
+def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
+    """Train into the folder `out`, evaluate, and return what is written to `result.json`."""
+    if resume:
+        settings = resumable(out, settings)
+    elif out.exists() and any(out.iterdir()):
+        raise UsageError(f"{out} is not empty: choose another --out, or go on with --resume")
+    if (out / "result.json").exists():
+        return read_result(out)
+    write_config(settings, out)
+
+    torch.manual_seed(mixed_seed(settings.seed, 0))
+    module = TrainingModule(make_experiment(settings), settings)
+    last = out / "checkpoints" / "last.ckpt"
+    with _calm():
+        trainer = make_trainer(settings, out, module.experiment.monitor, quiet)
+        trainer.fit(module, ckpt_path=last if resume and last.exists() else None, weights_only=True)
+        if trainer.interrupted:
+            raise KeyboardInterrupt
+        best = out / "checkpoints" / "best.ckpt"
+        if module.experiment.monitor is not None and best.exists():
+            weights = torch.load(best, map_location="cpu", weights_only=True)["state_dict"]
+            module.load_state_dict(weights, strict=False)
+        (metrics,) = trainer.test(module, verbose=False)
+    result = summary(settings, trainer.global_step, module.seconds, metrics)
+    if trainer.is_global_zero:
+        with replacing(out / "model.safetensors") as temporary:
+            save_file(module.experiment.state_dict(), temporary)
+        with replacing(out / "result.json") as temporary:
+            temporary.write_text(json.dumps(result, indent=2) + "\n")
+    return result
+
+
+def evaluate(run: Path, overrides: dict[str, Any] | None = None) -> dict[str, float]:
+    """The metrics of a trained run on its test split, with some settings changed (`solver.eval_steps`, `data.test`)."""
+    settings, experiment = load_run(run, overrides)
+    module = TrainingModule(experiment, settings)
+    with _calm():
+        (metrics,) = make_trainer(settings, None, None, quiet=True).test(module, verbose=False)
+    return {name.removeprefix("test/"): value for name, value in metrics.items()}
+
+
+def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settings, Experiment]:
+    """The settings and the trained experiment of a run folder."""
+    settings = changed(read_config(run), overrides or {})
+    experiment = make_experiment(settings)
+    weights = run / "model.safetensors"
+    if not weights.exists():
+        raise UsageError(f"{run} holds no model.safetensors: the run has not finished, go on with --resume")
+    try:
+        experiment.load_state_dict(load_file(weights))
+    except (SafetensorError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"{weights} does not fit the run's config.yaml or is damaged ({reason})") from None
+    return settings, experiment.eval()
+
+
+def read_config(run: Path) -> Settings:
+    """The settings in a run folder."""
+    path = run / "config.yaml"
+    if not run.is_dir():
+        raise UsageError(f"there is no run folder {run}: name the --out of a training")
+    try:
+        written = yaml.safe_load(path.read_text())
+        task = find_task(written.pop("task"))
+        return changed(task.settings(), flatten(written))
+    except FileNotFoundError:
+        raise UsageError(f"{run} is not a run folder: it holds no config.yaml") from None
+    except (yaml.YAMLError, AttributeError, KeyError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
+
+
+def read_result(run: Path) -> dict[str, Any]:
+    """What `result.json` of a finished run says."""
+    path = run / "result.json"
+    try:
+        result = json.loads(path.read_text())
+        if not isinstance(result["metrics"], dict):
+            raise TypeError("metrics is not a table")
+    except FileNotFoundError:
+        raise UsageError(f"{run} holds no result.json: the run has not finished, go on with --resume") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} is damaged: {error}") from None
+    return result
+
+
+def resumable(out: Path, settings: Settings) -> Settings:
+    """The settings of an unfinished run, which must be those asked for."""
+    if not (out / "config.yaml").exists():
+        return settings
+    written = read_config(out)
+    ours, theirs = flatten(to_dict(settings)), flatten(to_dict(written))
+    for key in ours:
+        if ours[key] != theirs.get(key) and not key.startswith("trainer."):
+            raise UsageError(f"{out} was started with {key}={theirs.get(key)}, not {ours[key]}: resume it as it was")
+    return written
+
+
+def write_config(settings: Settings, out: Path) -> None:
+    with replacing(out / "config.yaml") as temporary:
+        temporary.write_text(yaml.safe_dump(to_dict(settings), sort_keys=False))
+
+
+def make_trainer(settings: Settings, out: Path | None, monitor: str | None, quiet: bool) -> L.Trainer:
+    """Lightning's trainer; without a folder it only evaluates."""
+    s = settings.trainer
+    callbacks: list[Any] = [] if quiet else [Bar()]
+    if out is not None:
+        callbacks.append(Rounds(out / "checkpoints", MetricsTable(out / "metrics.csv"), monitor))
+    return L.Trainer(
+        max_epochs=math.ceil(settings.optim.steps / s.round),
+        accelerator=s.accelerator,
+        devices=s.devices,
+        num_nodes=s.nodes,
+        precision=s.precision,  # type: ignore[arg-type]
+        logger=False if out is None else make_logger(s.logger, out),
+        callbacks=callbacks,
+        enable_checkpointing=out is not None,
+        enable_progress_bar=not quiet,
+        enable_model_summary=False,
+        limit_val_batches=None if monitor is not None else 0,
+        num_sanity_val_steps=0,
+        reload_dataloaders_every_n_epochs=1,
+        use_distributed_sampler=False,
+        default_root_dir=out,
+        log_every_n_steps=1,
+    )
+
+
+def make_logger(name: str, out: Path) -> Any:
+    if name == "none":
+        return False
+    if name == "tensorboard":
+        from lightning.pytorch.loggers import TensorBoardLogger
+
+        return TensorBoardLogger(out, name="", version="tensorboard", default_hp_metric=False)
+    if name == "wandb":
+        from lightning.pytorch.loggers import WandbLogger
+
+        return WandbLogger(save_dir=out, project="setpred")
+    if name == "mlflow":
+        from lightning.pytorch.loggers import MLFlowLogger
+
+        return MLFlowLogger(experiment_name="setpred", save_dir=str(out / "mlflow"))
+    raise UsageError(f"unknown trainer.logger {name!r}: there are {', '.join(LOGGERS)}")
+
+
+def summary(settings: Settings, steps: int, seconds: float, metrics: Any) -> dict[str, Any]:
+    """What a result says about a run."""
+    return {
+        "task": settings.task,
+        "model": settings.model,
+        "preset": settings.preset,
+        "seed": settings.seed,
+        "steps": steps,
+        "seconds": round(seconds, 1),
+        "metrics": {name.removeprefix("test/"): value for name, value in metrics.items()},
+        "versions": {
+            "setpred": version("setpred"),
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+        "hardware": f"{os.cpu_count()} cores, {platform.machine()}, {torch.get_num_threads()} threads"
+        + (f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""),
+        "commit": commit(),
+    }
+
+
+def commit() -> str | None:
+    """The commit of the code that runs, with a + where files were changed since."""
+
+    def git(*words: str) -> str:
+        where = Path(__file__).parent
+        return subprocess.run(["git", "-C", where, *words], capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+class _calm(warnings.catch_warnings):
+    """Lightning's advice about loaders and loggers does not apply to loaders that are tensors in memory."""
+
+    def __enter__(self) -> Any:
+        entered = super().__enter__()
+        warnings.filterwarnings("ignore", module="lightning")
+        for name in ("lightning.pytorch", "lightning.fabric"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+        return entered

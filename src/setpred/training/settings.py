@@ -1,0 +1,156 @@
+"""Settings of a run: typed, changed by `key=value`, written whole to the run's `config.yaml`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+import yaml
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ..errors import UsageError
+
+
+@dataclass
+class SolverSettings:
+    """How the inner optimisation moves: `nesterov`, `gradient-descent`, or a class of torch.optim such as `Adam`."""
+
+    name: str = "nesterov"
+    steps: int = 10
+    eval_steps: int | None = None
+    lr: float = 1.0
+    momentum: float = 0.9
+    clip: float | None = None
+    tol: float | None = None
+
+
+@dataclass
+class AdjointSettings:
+    """How gradients come back: `identity`, `conjugate-gradient` or `unrolled`."""
+
+    name: str = "identity"
+    steps: int = 10
+    gamma: float | None = None
+
+
+@dataclass
+class InitSettings:
+    """Where the inner optimisation starts: `random`, `learned` or `zero`."""
+
+    name: str = "random"
+    std: float = 0.1
+    weight: float = 0.1
+
+
+@dataclass
+class NetSettings:
+    """Widths of the networks, and the pooling of the inner encoder."""
+
+    hidden: int = 512
+    latent: int = 512
+    pool: str = "fs"
+    relation: bool = False
+    constraint: str = "none"
+
+
+@dataclass
+class OptimSettings:
+    """The outer optimisation: Adam."""
+
+    lr: float = 1e-3
+    batch: int = 128
+    steps: int = 20_000
+    schedule: str = "constant"
+
+
+@dataclass
+class TrainerSettings:
+    """What Lightning needs to know; `round` is how many steps lie between evaluations and checkpoints."""
+
+    round: int = 500
+    accelerator: str = "auto"
+    devices: int = 1
+    nodes: int = 1
+    precision: str = "32-true"
+    patience: int | None = None
+    logger: str = "tensorboard"
+
+
+@dataclass
+class Settings:
+    """Everything needed to run again; each task adds its `data`."""
+
+    task: str = ""
+    model: str = "idspn"
+    preset: str = "small"
+    seed: int = 0
+    solver: SolverSettings = field(default_factory=SolverSettings)
+    adjoint: AdjointSettings = field(default_factory=AdjointSettings)
+    init: InitSettings = field(default_factory=InitSettings)
+    net: NetSettings = field(default_factory=NetSettings)
+    optim: OptimSettings = field(default_factory=OptimSettings)
+    trainer: TrainerSettings = field(default_factory=TrainerSettings)
+    data: Any = None
+
+
+def changed(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """`settings` with dotted keys replaced.
+
+    >>> changed(Settings(), {"solver.steps": 40}).solver.steps
+    40
+    """
+    config = OmegaConf.structured(settings)
+    for key, value in changes.items():
+        _set(config, key, value)
+    return OmegaConf.to_object(config)  # type: ignore[return-value]
+
+
+def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
+    """`key=value` words as dotted keys and YAML values.
+
+    >>> parse_overrides(["solver.steps=40", "net.pool=sum", "solver.clip=none"])
+    {'solver.steps': 40, 'net.pool': 'sum', 'solver.clip': None}
+    """
+    overrides = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{word!r} is not a setting: write key=value, such as solver.steps=40")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise UsageError(f"{word!r}: the value {text!r} cannot be read") from None
+        overrides[key] = (
+            None if isinstance(value, str) and value.lower() == "none" and key != "net.constraint" else value
+        )
+    return overrides
+
+
+def to_dict(settings: Settings) -> dict[str, Any]:
+    """Plain dictionaries and numbers, for YAML."""
+    return OmegaConf.to_container(OmegaConf.structured(settings))  # type: ignore[return-value]
+
+
+def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in nested.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return flat
+
+
+def _set(config: DictConfig, key: str, value: Any) -> None:
+    known = list(flatten(OmegaConf.to_container(config)))  # type: ignore[arg-type]
+    if key not in known:
+        near = get_close_matches(key, known, n=1, cutoff=0.5) or get_close_matches(
+            key.split(".")[-1], known, n=1, cutoff=0.3
+        )
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise UsageError(f"unknown setting {key!r}: {hint}")
+    if isinstance(value, float) and value.is_integer() and isinstance(OmegaConf.select(config, key), int):
+        value = int(value)  # 1e4 is a whole number to the person who wrote it
+    try:
+        OmegaConf.update(config, key, value)
+    except OmegaConfBaseException as error:
+        raise UsageError(f"{key}={value!r}: {str(error).splitlines()[0]}") from None

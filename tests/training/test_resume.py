@@ -1,0 +1,82 @@
+"""A run that is killed goes on, and ends exactly where it would have ended."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from setpred.errors import UsageError
+from setpred.training.run import read_result, train
+from setpred.training.tasks import make_settings
+
+TINY = {
+    "autoencoding": {"data.train": 256, "data.test": 64, "optim.steps": 24, "trainer.round": 6, "net.hidden": 16},
+    "numbering": {"data.train": 64, "data.val": 32, "data.test": 32, "optim.steps": 24, "trainer.round": 6},
+}
+CHILD = """
+import sys
+from pathlib import Path
+from setpred.training.run import train
+from setpred.training.tasks import make_settings
+task, model, out, overrides = sys.argv[1], sys.argv[2], sys.argv[3], eval(sys.argv[4])
+train(make_settings(task, model, "quick", 3, overrides), Path(out), resume=True, quiet=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "extra"),
+    [
+        ("autoencoding", "idspn", {}),
+        ("numbering", "idspn", {"data.augment": True}),
+        ("numbering", "transformer-random-pe", {}),
+    ],
+)
+def test_a_killed_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path, task, model, extra):
+    overrides = TINY[task] | extra
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    train(make_settings(task, model, "quick", 3, overrides), whole, quiet=True)
+
+    command = [sys.executable, "-c", CHILD, task, model, str(killed), repr(overrides)]
+    child = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    deadline = time.monotonic() + 60
+    while not (killed / "checkpoints" / "last.ckpt").exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert child.poll() is None, "the run ended before it could be killed"
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert not (killed / "result.json").exists()
+
+    train(make_settings(task, model, "quick", 3, overrides), killed, resume=True, quiet=True)
+    ours, theirs = load_file(killed / "model.safetensors"), load_file(whole / "model.safetensors")
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert read_result(killed)["metrics"] == read_result(whole)["metrics"]
+    steps = [row.split(",")[0] for row in (killed / "metrics.csv").read_text().splitlines()]
+    assert steps == ["step", "6", "12", "18", "24"]
+
+
+def test_a_finished_run_is_not_run_again(tmp_path):
+    settings = make_settings("autoencoding", "idspn", "quick", 0, TINY["autoencoding"])
+    first = train(settings, tmp_path / "run", quiet=True)
+    written = (tmp_path / "run" / "result.json").stat().st_mtime_ns
+    assert train(settings, tmp_path / "run", resume=True, quiet=True) == first
+    assert (tmp_path / "run" / "result.json").stat().st_mtime_ns == written
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    with pytest.raises(UsageError, match="is not empty: choose another --out"):
+        train(make_settings("autoencoding"), tmp_path, quiet=True)
+
+
+def test_a_run_is_resumed_only_as_it_was_started(tmp_path):
+    settings = make_settings("autoencoding", "idspn", "quick", 0, TINY["autoencoding"])
+    train(settings, tmp_path / "run", quiet=True)
+    other = make_settings("autoencoding", "idspn", "quick", 0, TINY["autoencoding"] | {"data.n": 3})
+    with pytest.raises(UsageError, match=r"was started with data.n=4, not 3"):
+        train(other, tmp_path / "run", resume=True, quiet=True)
