@@ -50,11 +50,29 @@ def test_sets_of_another_size_than_the_knots():
         torch.testing.assert_close(fast_gradient(encoder, z)(sets), by_autograd(encoder, sets, z))
 
 
+@pytest.mark.parametrize("pulled", [False, True])
+@pytest.mark.parametrize("partly", [False, True])
+def test_pull_to_the_start_and_entries_that_are_given(pulled, partly):
+    encoder, sets, z = problem()
+    start = torch.randn_like(sets) if pulled else None
+    given = torch.rand_like(sets) < 0.3 if partly else None
+    if partly:
+        given[0] = True
+    loss, grad = by_autograd(encoder, sets, z)
+    free = torch.ones_like(sets) if given is None else (~given).float()
+    if pulled:
+        count = free.sum(dim=(1, 2), keepdim=True).clamp(min=1)
+        loss = loss + 0.1 * 0.5 * ((sets - start).square() * free / count).sum(dim=(1, 2))
+        grad = grad + 0.1 * (sets - start) / count
+    gradient = fast_gradient(encoder, z, None, start, 0.1, given)
+    torch.testing.assert_close(gradient(sets), (loss, grad * free))
+
+
 def test_blocks_of_examples_change_nothing():
     encoder, sets, z = problem(batch=9)
     expected = by_autograd(encoder, sets, z)
     for rows in (1, 14, 30, 1000):
-        torch.testing.assert_close(FastGradient(encoder, z, None, rows)(sets), expected)
+        torch.testing.assert_close(FastGradient(encoder, z, rows=rows)(sets), expected)
 
 
 def test_the_results_of_a_call_survive_the_next():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from setpred.kernels import project_simplex
+from setpred.kernels import project_simplex, project_simplex_
 from setpred.kernels.simplex import numba_project_simplex, torch_project_simplex
 
 BACKENDS = [torch_project_simplex, numba_project_simplex, project_simplex]
@@ -53,3 +53,15 @@ def test_is_an_ordinary_operator(dtype):
     torch.library.opcheck(
         torch.ops.setpred.project_simplex.default, (torch.randn(3, 5, dtype=dtype).requires_grad_(), 1.0)
     )
+
+
+def test_in_place_on_a_part_of_each_element():
+    sets = torch.randn(3, 5, 40)
+    expected = torch.cat([sets[..., :3], torch_project_simplex(sets[..., 3:36], 1.0), sets[..., 36:]], dim=-1)
+    project_simplex_(sets[..., 3:36])
+    torch.testing.assert_close(sets, expected)
+    for bad in (sets.transpose(1, 2), sets[..., ::2], sets[:, ::2, :4], sets.double()):
+        before = bad.clone()
+        with pytest.raises(ValueError, match="use project_simplex"):
+            project_simplex_(bad)
+        assert torch.equal(bad, before)

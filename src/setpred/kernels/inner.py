@@ -19,7 +19,14 @@ from .sort_pool import MAX_SIZE, Scratch, padded_width
 ROWS = 1024  # rows of a block: its activations stay in the second-level cache, and the products stay efficient
 
 
-def fast_gradient(encoder: nn.Module, z: Tensor, mask: Tensor | None = None) -> FastGradient | None:
+def fast_gradient(
+    encoder: nn.Module,
+    z: Tensor,
+    mask: Tensor | None = None,
+    start: Tensor | None = None,
+    weight: float = 0.0,
+    given: Tensor | None = None,
+) -> FastGradient | None:
     """A function from sets to L and ∇L for this encoder, vector and mask, or None where it would not be the same.
 
     It steps aside for everything but a `SetEncoder` with sort, sum or mean pooling, as this package made it, in
@@ -29,6 +36,9 @@ def fast_gradient(encoder: nn.Module, z: Tensor, mask: Tensor | None = None) -> 
         encoder: g.
         z: what the encoding should be, `[batch, latent]`.
         mask: which elements exist, `[batch, size]`.
+        start: Y0, `[batch, size, dim]`, where weight · ½ mean (Y - Y0)² over the free entries belongs to L.
+        weight: how strongly Y is pulled to it.
+        given: which entries are not free, `[batch, size, dim]`: the gradient is zero there.
 
     Example:
         >>> encoder = SetEncoder(dim=2, hidden=16, latent=8, size=5)
@@ -39,26 +49,40 @@ def fast_gradient(encoder: nn.Module, z: Tensor, mask: Tensor | None = None) -> 
     """
     if transformed() or not (_plain(encoder) and readable([z, *encoder.parameters()]) and numba_runs()):
         return None
-    gradient = FastGradient(cast(SetEncoder, encoder), z, mask)
+    if start is not None and not readable([start]):
+        return None
+    gradient = FastGradient(cast(SetEncoder, encoder), z, mask, start, weight, given)
     return gradient if z.ndim == 2 and z.shape[1] == gradient.channels else None
 
 
 class FastGradient:
     """L and ∇L of a batch, again and again with the same buffers; one thread at a time."""
 
-    def __init__(self, encoder: SetEncoder, z: Tensor, mask: Tensor | None, rows: int = ROWS):
+    def __init__(
+        self,
+        encoder: SetEncoder,
+        z: Tensor,
+        mask: Tensor | None = None,
+        start: Tensor | None = None,
+        weight: float = 0.0,
+        given: Tensor | None = None,
+        rows: int = ROWS,
+    ):
         first, _, second = cast(list[nn.Linear], encoder.net)
         hidden, latent = padded_width(first.out_features), padded_width(second.out_features)
         self.w1, self.b1 = _padded(first.weight, hidden, 0), _padded(first.bias, hidden)
         self.w2, self.b2 = _padded(_padded(second.weight, hidden), latent, 0), _padded(second.bias, latent)
         self.z, self.pool = _padded(z, latent), encoder.pool
         self.mask = None if mask is None else mask.contiguous()
-        self.channels, self.rows = second.out_features, rows
+        self.channels, self.rows, self.pull = second.out_features, rows, weight
+        self.start = z.new_empty(0, 1) if start is None else start.detach().flatten(1).contiguous()
+        self.given = z.new_empty(0, 1, dtype=torch.bool) if given is None else given.flatten(1).contiguous()
         self.size = 0  # of the sets that the buffers are made for
 
     def __call__(self, sets: Tensor) -> tuple[Tensor, Tensor]:
         """Sets `[batch, size, dim]` → L `[batch]` and ∇L `[batch, size, dim]`."""
         from .compiled import bias_relu, relu_gradient, sort_pool
+        from .motion import pull_rows
 
         batch, n, dim = sets.shape
         if batch != len(self.z) or dim != self.w1.shape[1] or sets.dtype != torch.float32 or not 0 < n <= MAX_SIZE:
@@ -95,6 +119,12 @@ class FastGradient:
             relu_gradient(self.back, self.hidden, rows * step)
             torch.mm(back, self.w1, out=wanted)
             b += examples
+        if len(self.start) or len(self.given):
+            y, dy = sets.flatten(1), grad.flatten(1)
+            if any(len(x) and x.shape != y.shape for x in (self.start, self.given)):
+                raise ValueError(f"sets are {list(sets.shape)}, their start or what is given has another shape")
+            arrays = (x.numpy() for x in (y, self.start, self.given))
+            pull_rows(*arrays, self.pull, loss.numpy(), dy.numpy())
         return loss, grad
 
     def _prepare(self, batch: int, n: int) -> None:

@@ -26,11 +26,15 @@ F32, F64 = ir.FloatType(), ir.DoubleType()
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """`function` as machine code that runs without the interpreter's lock, kept on disk where possible."""
+    """`function` as machine code that runs without the interpreter's lock, kept on disk where possible.
+
+    Sums may be taken in any order, several terms at a time.
+    """
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
     try:
-        return numba.njit(function, nogil=True, error_model="numpy", cache=True)
+        return numba.njit(function, cache=True, **options)
     except RuntimeError:  # no folder to write to: compile again in every process
-        return numba.njit(function, nogil=True, error_model="numpy")
+        return numba.njit(function, **options)
 
 
 def vector(element: ir.Type) -> ir.Type:

@@ -34,13 +34,26 @@ def torch_project_simplex(x: Tensor, total: float) -> Tensor:
 
 def numba_project_simplex(x: Tensor, total: float) -> Tensor:
     """The same compiled and without a sort, for float32 on the CPU."""
+    y = x.detach().clone(memory_format=torch.contiguous_format)
+    project_simplex_(y, total)
+    return y
+
+
+def project_simplex_(x: Tensor, total: float = 1.0) -> None:
+    """The projection in place, of float32 on the CPU whose rows are contiguous: a slice of larger elements will do.
+
+    >>> sets = torch.tensor([[9.0, 0.5, 1.0, -3.0]])
+    >>> project_simplex_(sets[:, 1:])
+    >>> sets.tolist()
+    [[9.0, 0.25, 0.75, 0.0]]
+    """
     from .compiled import simplex_rows, simplex_scratch
 
-    y = x.clone(memory_format=torch.contiguous_format)
-    width = y.shape[-1]
+    width, rows = x.shape[-1], x.view(-1, x.shape[-1]) if x.is_contiguous() else x.flatten(0, -2)
+    if not readable((x,)) or rows.data_ptr() != x.data_ptr() or (width > 1 and rows.stride(1) != 1):
+        raise ValueError(f"x of shape {list(x.shape)} is not made of rows in memory: use project_simplex")
     scratch = torch.empty(simplex_scratch(width), dtype=torch.uint8)
-    simplex_rows(y.data_ptr(), 4 * width, scratch.data_ptr(), y.numel() // width, width, total)
-    return y
+    simplex_rows(rows.data_ptr(), 4 * rows.stride(0), scratch.data_ptr(), len(rows), width, total)
 
 
 @torch.library.custom_op("setpred::project_simplex", mutates_args=())

@@ -1,0 +1,43 @@
+"""One step of descent in one pass over memory, where nothing is recorded."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .dispatch import readable
+
+
+def momentum_step_(
+    sets: Tensor,
+    grad: Tensor,
+    velocity: Tensor,
+    clipped: Tensor,
+    lr: float,
+    momentum: float,
+    clip: float | None = None,
+) -> None:
+    """A step of Nesterov's method, in place; float32 on the CPU.
+
+    Args:
+        sets: Y, `[batch, size, dim]`, becomes Y - lr (g + momentum · v).
+        grad: g, `[batch, size, dim]`, taken no longer than `clip` in each example; it is not changed.
+        velocity: v, `[batch, size, dim]`, becomes momentum · v + g beforehand.
+        clipped: `[batch]`, 1 is added for every gradient that was too long.
+
+    Example:
+        >>> import torch
+        >>> sets, velocity, clipped = torch.zeros(1, 1, 2), torch.zeros(1, 1, 2), torch.zeros(1)
+        >>> momentum_step_(sets, torch.tensor([[[1.0, -2.0]]]), velocity, clipped, lr=1.0, momentum=0.5)
+        >>> sets.tolist(), velocity.tolist()
+        ([[[-1.5, 3.0]]], [[[1.0, -2.0]]])
+    """
+    from .motion import momentum_rows
+
+    arrays = (sets, grad, velocity)
+    if not readable((*arrays, clipped)) or any(x.shape != sets.shape or not x.is_contiguous() for x in arrays):
+        shapes = ", ".join(f"{list(x.shape)} {x.dtype}" for x in arrays)
+        raise ValueError(
+            f"sets, gradient and velocity are {shapes}: they must be alike, contiguous, float32 on the CPU"
+        )
+    flat = (x.detach().flatten(1).numpy() for x in arrays)
+    momentum_rows(*flat, clipped.detach().numpy(), lr, momentum, clip or 0.0)
