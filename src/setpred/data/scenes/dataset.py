@@ -45,8 +45,10 @@ class Scenes(Dataset[tuple[Tensor, Tensor, Tensor]]):
         return sample(self.seed, int(index), self.objects)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor, Tensor]:
-        images, sets, mask = self.batch([index], workers=1)
-        return images[0].float() / 255, sets[0], mask[0]
+        scene = self.scene(index)
+        sets, mask = CLEVR_SCHEMA.encode_batch([scene.objects])
+        image = torch.from_numpy(picture(scene, self.size)).permute(2, 0, 1).contiguous()
+        return image.float() / 255, sets[0], mask[0]
 
     def batch(self, indices: Sequence[int], workers: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Many at once on all cores: images `[n, 3, size, size]` in bytes, sets `[n, 10, 19]`, mask `[n, 10]`."""

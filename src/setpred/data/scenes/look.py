@@ -46,9 +46,9 @@ SHEEN = 0.01
 """Strength of the dull highlight of rubber."""
 METAL = 0.935
 """Reflectance of metal, as a share of its colour."""
-GLARE = 0.5
+GLARE = 0.7
 """Strength of the lamps' images in metal."""
-GLOSS = 0.1
+GLOSS = 0.07
 """Width of the lamps' images, in radians."""
 BLUR = 0.1
 """Width of the cone in which metal sees its surroundings, in radians."""

@@ -21,6 +21,12 @@ from setpred.data.scenes.shapes import FAR, approach, hit, normal
 from setpred.kernels.lanes import compiled
 
 ON_NOTHING, ON_WALL, ON_FLOOR = -3, -2, -1
+# Where the samples of a pixel lie, in half steps of a rotated grid, and to which side they look in a mirror.
+ACROSS = (-3, 1, -1, 3, -2, 2, 0, 0)
+DOWN = (-1, -3, 3, 1, -2, 2, -4, 4)
+SIDEWAYS = (1.0, 0.0, -1.0, 0.0, 0.4, -0.4, -0.4, 0.4)
+UPWARDS = (0.0, 1.0, 0.0, -1.0, 0.4, 0.4, -0.4, -0.4)
+
 WALL_X, WALL_Y, WALL_AWAY, WALL_TURN, WALL_WIDTH, WALL_HEIGHT = BACKDROP
 
 
@@ -130,7 +136,7 @@ def matte(solids, lamps, skip, px, py, pz, nx, ny, nz):
         blue += bounce * solids[i, 10]
     free = max(1.0 - hidden, 0.1)
     # What faces down looks into its own shadow.
-    above, below = free * (0.5 + 0.5 * nz), free * (0.5 - 0.5 * nz) * (1.0 + 0.9 * min(nz, 0.0))
+    above, below = free * (0.5 + 0.5 * nz), free * (0.5 - 0.5 * nz) * (1.0 + 0.6 * min(nz, 0.0))
     return (
         red + above * AMBIENT[0] + below * UNDER[0],
         green + above * AMBIENT[1] + below * UNDER[1],
@@ -141,6 +147,8 @@ def matte(solids, lamps, skip, px, py, pz, nx, ny, nz):
 @compiled
 def paint(solids, lamps, which, px, py, pz, vx, vy, vz):
     """Linear RGB of a point of the stage or of a solid, which is taken as rubber, seen along a unit direction."""
+    if which == ON_NOTHING:
+        return DARK, DARK, DARK
     if which < 0:
         # The floor turns into the wall; only the normal follows the turn.
         climb = min(max(px * WALL_X + py * WALL_Y - WALL_AWAY + WALL_TURN, 0.0) + pz, 2.0 * WALL_TURN)
@@ -165,18 +173,16 @@ def mirror(solids, lamps, which, sample, px, py, pz, vx, vy, vz):
     nx, ny, nz = normal_of(solids[which], px, py, pz)
     along = 2.0 * (vx * nx + vy * ny + vz * nz)
     rx, ry, rz = vx - along * nx, vy - along * ny, vz - along * nz
-    # The four samples of a pixel look to four sides of the reflected ray: together they blur.
+    # The samples of a pixel look to different sides of the reflected ray: together they blur.
     flat = max(sqrt(rx * rx + ry * ry), 1e-9)
-    a, b = BLUR * (sample % 2) * (2 - sample), BLUR * ((sample + 1) % 2) * (1 - sample)
+    a, b = BLUR * SIDEWAYS[sample], BLUR * UPWARDS[sample]
     sx, sy, sz = rx + (-a * ry - b * rx * rz) / flat, ry + (a * rx - b * ry * rz) / flat, rz + b * flat
     length = 1.0 / sqrt(sx * sx + sy * sy + sz * sz)
     sx, sy, sz = sx * length, sy * length, sz * length
     if sx * nx + sy * ny + sz * nz <= 0.0:
         sx, sy, sz = rx, ry, rz
     t, met = nearest(solids, which, px, py, pz, sx, sy, sz)
-    red = green = blue = DARK
-    if met != ON_NOTHING:
-        red, green, blue = paint(solids, lamps, met, px + t * sx, py + t * sy, pz + t * sz, sx, sy, sz)
+    red, green, blue = paint(solids, lamps, met, px + t * sx, py + t * sy, pz + t * sz, sx, sy, sz)
     for m in range(lamps.shape[0]):
         x, y, z = lamps[m, 0] - px, lamps[m, 1] - py, lamps[m, 2] - pz
         ahead = x * lamps[m, 4] + y * lamps[m, 5] + z * lamps[m, 6]
@@ -228,26 +234,24 @@ def trace(solids, lamps, eye, view, srgb, image):
     for row in range(height):
         for column in range(width):
             me = ids[row, column]
-            rough = me >= 0 and solids[me, 11] > 0.0
+            rough = False
             for i in range(max(row - 1, 0), min(row + 2, height)):
                 for j in range(max(column - 1, 0), min(column + 2, width)):
                     rough = rough or max(ids[i, j], -1) != max(me, -1)
-            count = 4 if rough else 1
+            shiny = me >= 0 and solids[me, 11] > 0.0
+            count = 8 if shiny else 4 if rough else 1
             red = green = blue = 0.0
             for n in range(count):
-                # A rotated grid, each sample with a column and a row of its own, as wide as the filter that
-                # shrinks an image by bilinear interpolation.
-                u = 0.5 + 0.35 * (n - 1.5) if rough else 0.5
-                v = 0.5 + 0.35 * ((2 * n + 1) % 5 - 1.5) if rough else 0.5
+                # As wide as the filter that shrinks an image by bilinear interpolation.
+                u = 0.5 + 0.175 * ACROSS[n] if count > 1 else 0.5
+                v = 0.5 + 0.175 * DOWN[n] if count > 1 else 0.5
                 dx, dy, dz = ray(view, width, height, column + u, row + v)
                 t, which = nearest(solids, -1, eye[0], eye[1], eye[2], dx, dy, dz)
                 px, py, pz = eye[0] + t * dx, eye[1] + t * dy, eye[2] + t * dz
                 if which >= 0 and solids[which, 11] > 0.0:
                     a, b, c = mirror(solids, lamps, which, n, px, py, pz, dx, dy, dz)
-                elif which != ON_NOTHING:
-                    a, b, c = paint(solids, lamps, which, px, py, pz, dx, dy, dz)
                 else:
-                    a = b = c = DARK
+                    a, b, c = paint(solids, lamps, which, px, py, pz, dx, dy, dz)
                 red, green, blue = red + a, green + b, blue + c
             image[row, column, 0] = srgb[int(top * min(red / count, 1.0) + 0.5)]
             image[row, column, 1] = srgb[int(top * min(green / count, 1.0) + 0.5)]
