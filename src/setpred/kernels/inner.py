@@ -68,6 +68,9 @@ class FastGradient:
         given: Tensor | None = None,
         rows: int = ROWS,
     ):
+        from . import compiled
+
+        self.kernels = compiled
         first, _, second = cast(list[nn.Linear], encoder.net)
         hidden, latent = padded_width(first.out_features), padded_width(second.out_features)
         self.w1, self.b1 = _padded(first.weight, hidden, 0), _padded(first.bias, hidden)
@@ -75,60 +78,75 @@ class FastGradient:
         self.z, self.pool = _padded(z, latent), encoder.pool
         self.mask = None if mask is None else mask.contiguous()
         self.channels, self.rows, self.pull = second.out_features, rows, weight
-        self.start = z.new_empty(0, 1) if start is None else start.detach().flatten(1).contiguous()
-        self.given = z.new_empty(0, 1, dtype=torch.bool) if given is None else given.flatten(1).contiguous()
-        self.size = 0  # of the sets that the buffers are made for
+        self.w1_t, self.w2_t = self.w1.T, self.w2.T
+        self.b1_address, self.b2_address, self.z_address = (x.data_ptr() for x in (self.b1, self.b2, self.z))
+        none = z.detach().new_empty(0, 1)
+        self.start = (none if start is None else start.detach().flatten(1).contiguous()).numpy()
+        self.given = (none.bool() if given is None else given.flatten(1).contiguous()).numpy()
+        self.batch, self.dim = len(z), first.in_features
+        self.size = -1  # of the sets that the buffers are made for: none yet
 
     def __call__(self, sets: Tensor) -> tuple[Tensor, Tensor]:
         """Sets `[batch, size, dim]` → L `[batch]` and ∇L `[batch, size, dim]`."""
-        from .compiled import bias_relu, relu_gradient, sort_pool
-        from .motion import pull_rows
-
         batch, n, dim = sets.shape
-        if batch != len(self.z) or dim != self.w1.shape[1] or sets.dtype != torch.float32 or not 0 < n <= MAX_SIZE:
-            wanted = f"[{len(self.z)}, size, {self.w1.shape[1]}] torch.float32"
-            raise ValueError(f"sets are {list(sets.shape)} {sets.dtype}, this gradient takes {wanted}")
-        if n != self.size:
-            self._prepare(batch, n)
+        if n != self.size or batch != self.batch or dim != self.dim or sets.dtype != torch.float32:
+            self._prepare(sets)
         sets = sets.detach().contiguous()
         loss, grad = sets.new_empty(batch), torch.empty_like(sets)
-        width, step = self.w2.shape
-        b, blocks = 0, (x.flatten(0, 1).split(self.block * n) for x in (sets, grad))
-        for given, wanted in zip(*blocks, strict=True):
-            rows, examples = len(given), len(given) // n
-            hidden, features, back = self.buffers if examples == self.block else [x[:rows] for x in self.buffers]
-            torch.mm(given, self.w1.T, out=hidden)
-            bias_relu(self.hidden, self.b1.data_ptr(), rows, step)
-            torch.mm(hidden, self.w2.T, out=features)
-            sort_pool(
-                self.features,
-                self.b2.data_ptr(),
-                self.mask_address and self.mask_address + b * n,
-                self.weight.data_ptr() + b * self.weight_step,
-                self.weight_step,
-                self.ranked,
-                self.z.data_ptr() + 4 * b * width,
-                loss.data_ptr() + 4 * b,
-                self.scratch.address,
-                examples,
-                n,
-                width,
-                self.channels,
-            )
-            torch.mm(features, self.w2, out=back)
-            relu_gradient(self.back, self.hidden, rows * step)
-            torch.mm(back, self.w1, out=wanted)
-            b += examples
+        y, dy, losses = sets.view(-1, dim), grad.view(-1, dim), loss.data_ptr()
+        for b in range(0, batch, self.block):
+            examples = min(self.block, batch - b)
+            part = slice(b * n, (b + examples) * n)
+            whole = examples == batch
+            self._block(y if whole else y[part], dy if whole else dy[part], losses + 4 * b, b, examples)
         if len(self.start) or len(self.given):
-            y, dy = sets.flatten(1), grad.flatten(1)
-            if any(len(x) and x.shape != y.shape for x in (self.start, self.given)):
-                raise ValueError(f"sets are {list(sets.shape)}, their start or what is given has another shape")
-            arrays = (x.numpy() for x in (y, self.start, self.given))
-            pull_rows(*arrays, self.pull, loss.numpy(), dy.numpy())
+            from .motion import pull_rows
+
+            pull_rows(
+                y.view(batch, n * dim).numpy(),
+                self.start,
+                self.given,
+                self.pull,
+                loss.numpy(),
+                dy.view(batch, n * dim).numpy(),
+            )
         return loss, grad
 
-    def _prepare(self, batch: int, n: int) -> None:
-        """Buffers and rank weights for sets of n elements."""
+    def _block(self, y: Tensor, dy: Tensor, loss: int, b: int, examples: int) -> None:
+        """The gradient of some examples, from the b-th on: rows `[examples * size, dim]` in and out."""
+        n, (width, step), kernels = self.size, self.w2.shape, self.kernels
+        rows = examples * n
+        hidden, features, back = self.buffers if examples == self.block else [x[:rows] for x in self.buffers]
+        torch.mm(y, self.w1_t, out=hidden)
+        kernels.bias_relu(self.hidden, self.b1_address, rows, step)
+        torch.mm(hidden, self.w2_t, out=features)
+        kernels.sort_pool(
+            self.features,
+            self.b2_address,
+            self.mask_address and self.mask_address + b * n,
+            self.weight_address + b * self.weight_step,
+            self.weight_step,
+            self.ranked,
+            self.z_address + 4 * b * width,
+            loss,
+            self.scratch.address,
+            examples,
+            n,
+            width,
+            self.channels,
+        )
+        torch.mm(features, self.w2, out=back)
+        kernels.relu_gradient(self.back, self.hidden, rows * step)
+        torch.mm(back, self.w1, out=dy)
+
+    def _prepare(self, sets: Tensor) -> None:
+        """Buffers and rank weights for sets of this shape."""
+        batch, n, dim = sets.shape
+        if batch != self.batch or dim != self.dim or sets.dtype != torch.float32 or not 0 < n <= MAX_SIZE:
+            wanted = f"[{self.batch}, size, {self.dim}] torch.float32"
+            raise ValueError(f"sets are {list(sets.shape)} {sets.dtype}, this gradient takes {wanted}")
+        if any(len(x) and x.shape != (batch, n * dim) for x in (self.start, self.given)):
+            raise ValueError(f"sets are {list(sets.shape)}, their start or what is given has another shape")
         if self.mask is not None and (self.mask.shape != (batch, n) or self.mask.dtype != torch.bool):
             found = f"{list(self.mask.shape)} {self.mask.dtype}"
             raise ValueError(f"mask is {found}, the sets need [{batch}, {n}] torch.bool")
@@ -141,7 +159,7 @@ class FastGradient:
         self.ranked = int(isinstance(self.pool, FSPool))
         weight = self._rank_weights(n).detach()
         self.weight = _padded(weight, width)
-        self.weight_step = 4 * n * width if weight.ndim == 3 else 0
+        self.weight_address, self.weight_step = self.weight.data_ptr(), 4 * n * width if weight.ndim == 3 else 0
         self.mask_address = 0 if self.mask is None else self.mask.data_ptr()
 
     def _rank_weights(self, n: int) -> Tensor:

@@ -39,5 +39,6 @@ def momentum_step_(
         raise ValueError(
             f"sets, gradient and velocity are {shapes}: they must be alike, contiguous, float32 on the CPU"
         )
-    flat = (x.detach().flatten(1).numpy() for x in arrays)
-    momentum_rows(*flat, clipped.detach().numpy(), lr, momentum, clip or 0.0)
+    batch = len(sets)
+    y, g, v = (x.detach().numpy().reshape(batch, sets[0].numel() if batch else 1) for x in arrays)
+    momentum_rows(y, g, v, clipped.detach().numpy(), lr, momentum, clip or 0.0)
