@@ -1,0 +1,153 @@
+"""Bar charts of models against each other: the paper's Figures 1 to 3 from our runs, and accuracies."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .averages import Average, Published
+from .look import INK, MUTED, PAPER, legend_below, model_style, panel
+from .runs import label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+HATCHES = ("", "///", "...", "xxx", "\\\\\\")
+Bar = tuple[str, Average]
+"""A bar's name in the legend, and what it shows."""
+
+
+def equal_iterations(shown: Sequence[Average]) -> "Figure":
+    """Losses of all models, grouped by their number of inner iterations (Figure 1, left and right)."""
+    figure, axes = panel(height=3.3)
+    steps = sorted({average.run["solver.steps"] for average in shown})
+    groups = [[(_series(a, shown), a) for a in shown if a.run["solver.steps"] == count] for count in steps]
+    _bars(axes, groups)
+    axes.set_xticks(range(len(steps)), [f"T={count}" for count in steps])
+    axes.set_yscale("log")
+    axes.set(title="Equal iterations: test loss")
+    legend_below(figure, axes, columns=1)
+    return figure
+
+
+def equal_computation(shown: Sequence[Average]) -> "Figure | None":
+    """DSPN at T beside iDSPN at 2T, which cost about the same (Figure 1, middle); None without such pairs."""
+    dspn = {a.run["solver.steps"]: a for a in shown if a.run.model == "dspn"}
+    groups: list[list[Bar]] = []
+    names = []
+    for steps, unrolled in sorted(dspn.items()):
+        twice = [a for a in shown if a.run.model.startswith("idspn") and a.run["solver.steps"] == 2 * steps]
+        if twice:
+            groups.append([(_series(a, shown), a) for a in (*twice, unrolled)])
+            names.append(f"DSPN T={steps}\niDSPN T={2 * steps}")
+    if not groups:
+        return None
+    figure, axes = panel(height=3.3)
+    _bars(axes, groups)
+    axes.set_xticks(range(len(names)), names)
+    axes.set_yscale("log")
+    axes.set(title="Equal computation: test loss")
+    legend_below(figure, axes, columns=1)
+    return figure
+
+
+def references(shown: Sequence[Average]) -> dict[tuple[int, int], Average]:
+    """For each (n, d) the DSPN run with the fewest iterations, the paper's reference."""
+    found: dict[tuple[int, int], Average] = {}
+    for average in sorted(shown, key=lambda a: a.run["solver.steps"]):
+        if average.run.model == "dspn":
+            found.setdefault((average.run["data.n"], average.run["data.d"]), average)
+    return found
+
+
+def relative_losses(shown: Sequence[Average], fixed: str, value: int) -> "Figure":
+    """Losses divided by the reference's, for one n and all d or the other way round (Figures 2 and 3)."""
+    other = "data.d" if fixed == "data.n" else "data.n"
+    reference = references(shown)
+    here = [a for a in shown if a.run[fixed] == value and (a.run["data.n"], a.run["data.d"]) in reference]
+    sizes = sorted({a.run[other] for a in here})
+    groups = []
+    for size in sizes:
+        own = [a for a in here if a.run[other] == size]
+        unit = reference[(own[0].run["data.n"], own[0].run["data.d"])]
+        groups.append([(_series(a, shown, keep=True), _divided(a, unit)) for a in own])
+    figure, axes = panel(height=3.6)
+    _bars(axes, groups)
+    axes.axhline(1, color=MUTED, linewidth=1)
+    axes.set_xticks(range(len(sizes)), [f"{other[-1]}={size}" for size in sizes])
+    axes.set_yscale("log")
+    axes.set(title=f"{fixed[-1]}={value}: loss relative to DSPN")
+    legend_below(figure, axes)
+    return figure
+
+
+def accuracies(shown: Sequence[Average]) -> "Figure":
+    """Share of test sets that are entirely right, a bar a model."""
+    ordered = sorted(shown, key=lambda a: a.mean)
+    runs = [average.run for average in shown]
+    figure, axes = panel(height=1.1 + 0.34 * len(ordered))
+    for place, average in enumerate(ordered):
+        colour, _ = model_style(average.run.model)
+        axes.barh(place, 100 * average.mean, color=colour, height=0.62)
+        axes.scatter([100 * v for v in average.values], [place] * len(average.values), s=7, color=INK, zorder=3)
+        axes.text(101.5, place, f"{100 * average.mean:.1f}", va="center", fontsize=8.5, clip_on=False)
+        if average.published is not None:
+            mean, std = 100 * average.published.mean, 100 * average.published.std
+            axes.errorbar(mean, place, xerr=std, **_published_style())
+    axes.set_yticks(range(len(ordered)), [label(average.run, runs) for average in ordered])
+    axes.set(xlim=(0, 100), title="Test sets entirely right, %")
+    axes.grid(False, axis="y")
+    return figure
+
+
+def _bars(axes: "Axes", groups: Sequence[Sequence[Bar]]) -> None:
+    """Bars side by side in each group, every series in the same place of all groups."""
+    names = list(dict.fromkeys(name for group in groups for name, _ in group))
+    models: dict[str, list[str]] = {}
+    width = 0.84 / max(1, len(names))
+    for group in groups:
+        for name, average in group:
+            of_model = models.setdefault(average.run.model, [])
+            of_model.extend([] if name in of_model else [name])
+    for order, name in enumerate(names):
+        offset = (order - (len(names) - 1) / 2) * width
+        own = [(place + offset, a) for place, group in enumerate(groups) for other, a in group if other == name]
+        model = own[0][1].run.model
+        colour, _ = model_style(model)
+        hatch = HATCHES[models[model].index(name) % len(HATCHES)]
+        heights = [average.mean for _, average in own]
+        places = [place for place, _ in own]
+        axes.bar(places, heights, width * 0.9, color=colour, hatch=hatch, edgecolor=PAPER, linewidth=0, label=name)
+        for place, average in own:
+            axes.scatter([place] * len(average.values), average.values, s=7, color=INK, zorder=3)
+            if average.published is not None:
+                axes.errorbar(place, average.published.mean, yerr=average.published.std, **_published_style())
+    if any(average.published is not None for group in groups for _, average in group):
+        axes.errorbar([], [], yerr=[], label="published, mean ± std", **_published_style())
+    axes.grid(False, axis="x")
+
+
+def _published_style() -> dict[str, Any]:
+    return {
+        "fmt": "D",
+        "markersize": 5,
+        "markerfacecolor": PAPER,
+        "markeredgecolor": INK,
+        "ecolor": INK,
+        "elinewidth": 1,
+        "capsize": 2.5,
+        "zorder": 4,
+    }
+
+
+def _series(average: Average, shown: Sequence[Average], keep: bool = False) -> str:
+    """The name of a bar that recurs in several groups; with `keep` the iterations are part of it."""
+    without = ("data.n", "data.d") if keep else ("data.n", "data.d", "solver.steps")
+    return label(average.run, [a.run for a in shown], without)
+
+
+def _divided(average: Average, unit: Average) -> Average:
+    published = None
+    if average.published is not None and unit.published is not None:
+        scale = unit.published.mean
+        published = Published(average.published.mean / scale, average.published.std / scale)
+    return Average(average.run, [value / unit.mean for value in average.values], published)

@@ -1,0 +1,107 @@
+"""What trained models do on test examples: predictions, their errors, and the way of the inner optimisation."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..matching import COSTS, assign, hungarian_loss
+from ..training.autoencoding import Autoencoding
+from ..training.experiment import Experiment
+from ..training.numbering import Numberer, Numbering
+from ..training.run import load_run
+from .runs import Run
+
+EXAMPLES = 2_000
+TRACED = 128
+ITERATIONS = 100
+
+
+@dataclass
+class Descent:
+    """The inner optimisation of some test examples, `[iterations + 1, examples]` each; infinite once diverged."""
+
+    objective: Tensor
+    error: Tensor
+
+
+@dataclass
+class Evidence:
+    """Predictions of a run, on test examples of its own task.
+
+    Attributes:
+        inputs: class of each element in numbering, `[examples, n]`; None in autoencoding.
+        target: `[examples, n, d]`, or the numbers `[examples, n]` in numbering.
+        predicted: as `target`.
+        error: of each example, `[examples]`: its loss, or how many of its numbers are wrong.
+        descent: of a model that has an inner optimisation.
+    """
+
+    run: Run
+    inputs: Tensor | None
+    target: Tensor
+    predicted: Tensor
+    error: Tensor
+    descent: Descent | None
+
+
+@torch.no_grad()
+def gather(run: Run) -> Evidence | None:
+    """Predict `EXAMPLES` test examples; None for a task of which a report knows no pictures."""
+    if run.task not in ("autoencoding", "numbering") or not run.finished:
+        return None
+    unused = {"data.train": 1, "data.val": 1} if run.task == "numbering" else {"data.train": 1}
+    count = min(EXAMPLES, run["data.test"])
+    _, experiment = load_run(run.path, {**unused, "data.test": count})
+    test = experiment.splits().test
+    predicted = torch.cat([experiment(chunk) for chunk in test[0].split(256)])
+    descent = trace(experiment, tuple(t[:TRACED] for t in test))
+    if isinstance(experiment, Autoencoding):
+        (sets,) = test
+        return Evidence(run, None, sets, predicted, hungarian_loss(predicted, sets), descent)
+    inputs, target = (t.argmax(dim=-1) for t in test)
+    numbers = predicted.argmax(dim=-1)
+    wrong = torch.stack([wrong_numbers(c, p).sum() for c, p in zip(inputs, numbers, strict=True)])
+    return Evidence(run, inputs, target, numbers, wrong, descent)
+
+
+def trace(experiment: Experiment, batch: tuple[Tensor, ...]) -> Descent | None:
+    """Solve for `ITERATIONS` instead of the usual number, and judge every iterate."""
+    if isinstance(experiment, Autoencoding):
+        (target,) = batch
+        solution = experiment.decoder.solve(experiment.encoder(target), steps=ITERATIONS, trace=True)
+        cost, classes, skip = "huber", None, 0
+    elif isinstance(experiment, Numbering) and isinstance(experiment.model, Numberer):
+        model, (inputs, target) = experiment.model, batch
+        values = torch.cat([inputs, torch.zeros_like(target)], dim=-1)
+        given = torch.arange(values.shape[2], device=values.device) < model.classes
+        solution = model.decoder.solve(model.encoder(inputs), known=(values, given), steps=ITERATIONS, trace=True)
+        cost, classes, skip = "euclidean", inputs.argmax(dim=-1), model.classes
+    else:
+        return None
+    assert solution.trace is not None
+    error = torch.full_like(solution.trace.loss, torch.inf)
+    for row, sets in zip(error, solution.trace.sets[..., skip:], strict=True):
+        # A diverged iterate may be finite and still too large for its cost to be.
+        fine = (sets.abs() < 1e12).flatten(1).all(dim=1)
+        of_class = None if classes is None else classes[fine]
+        row[fine] = hungarian_loss(sets[fine], target[fine], cost, same_class=of_class)
+    return Descent(solution.trace.loss.nan_to_num(nan=torch.inf), error)
+
+
+def matched(predicted: Tensor, target: Tensor) -> Tensor:
+    """The target elements in the order of the predicted ones they are matched with, both `[n, d]`."""
+    cost = COSTS["huber"](predicted[:, None], target[None])
+    return target[assign(cost[None]).target[0]]
+
+
+def wrong_numbers(classes: Tensor, numbers: Tensor) -> Tensor:
+    """Which elements are wrong, `[n]`: a class of k elements needs each of 0 to k - 1 once, whoever has it.
+
+    >>> wrong_numbers(torch.tensor([0, 0, 0, 1]), torch.tensor([1, 1, 0, 2])).tolist()
+    [False, True, False, True]
+    """
+    same = classes[:, None] == classes[None, :]
+    too_large = numbers >= same.sum(dim=1)
+    repeated = (same & (numbers[:, None] == numbers[None, :])).tril(diagonal=-1).any(dim=1)
+    return too_large | repeated

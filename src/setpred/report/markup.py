@@ -1,0 +1,114 @@
+"""The pieces of HTML a report is made of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from .evidence import wrong_numbers
+from .look import VARIABLES, as_svg, model_style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TINTS = ("blue", "orange", "green", "purple", "vermilion", "sky", "brown", "grey")
+
+
+@dataclass
+class Drawing:
+    """Panels that tell one story, and the sentence that says what to look at."""
+
+    name: str
+    sentence: str
+    panels: "list[Figure]"
+    wide: bool = False
+
+    def html(self) -> str:
+        drawn = (as_svg(figure, f"{self.name}-{i}") for i, figure in enumerate(self.panels, start=1))
+        sentence = escape(self.sentence)
+        panels = "".join(f'<div class="panel" role="img" aria-label="{sentence}">{svg}</div>' for svg in drawn)
+        layout = "panels wide" if self.wide else "panels"
+        return f'<figure><figcaption>{sentence}</figcaption><div class="{layout}">{panels}</div></figure>'
+
+
+@dataclass
+class Section:
+    """A heading and what stands under it: drawings, or HTML."""
+
+    title: str
+    blocks: list[Drawing | str] = field(default_factory=list)
+
+    @property
+    def anchor(self) -> str:
+        return self.title.lower().replace(" ", "-")
+
+    def html(self) -> str:
+        inside = "".join(block if isinstance(block, str) else block.html() for block in self.blocks)
+        return f'<section><h2 id="{self.anchor}">{escape(self.title)}</h2>{inside}</section>'
+
+
+def paragraph(text: str, quiet: bool = False) -> str:
+    return f"<p{' class=quiet' if quiet else ''}>{escape(text)}</p>"
+
+
+def heading(text: str) -> str:
+    return f"<h3>{escape(text)}</h3>"
+
+
+def model_key(model: str) -> str:
+    """A square in the model's colour."""
+    colour, _ = model_style(model)
+    return f'<span class="key" style="background:var(--{VARIABLES[colour]})"></span>'
+
+
+def table(names: Sequence[str], rows: Sequence[str], numbers: Sequence[str] = ()) -> str:
+    """Rows are `<tr>` elements; the columns named in `numbers` stand right."""
+    head = "".join(f"<th{' class=number' if name in numbers else ''}>{escape(name)}</th>" for name in names)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+
+
+def cell(text: str, *classes: str, before: str = "") -> str:
+    return f'<td class="{" ".join(classes)}">{before}{escape(text)}</td>'
+
+
+def cards(inside: Sequence[str]) -> str:
+    return f'<div class="cards">{"".join(inside)}</div>'
+
+
+def numbered(title: str, note: str, classes: Tensor, numbers: Tensor) -> str:
+    """A card with the numbers that the elements of each class got, sorted, the wrong ones marked."""
+    rows = []
+    for which in classes.unique().tolist():
+        got = numbers[classes == which].sort().values
+        wrong = wrong_numbers(got.new_zeros(len(got)), got).tolist()
+        missing = sorted(set(range(len(got))) - set(got.tolist()))
+        chips = "".join(
+            f'<span class="chip{" wrong" if bad else ""}">{number}</span>'
+            for number, bad in zip(got.tolist(), wrong, strict=True)
+        )
+        gone = f'<span class="missing">missing {", ".join(map(str, missing))}</span>' if missing else ""
+        tint = TINTS[which % len(TINTS)]
+        rows.append(f'<div class="class" style="--tint:var(--{tint})"><b>{_letter(which)}</b>{chips}{gone}</div>')
+    inside = "".join(rows)
+    return f'<div class="card"><h4>{escape(title)}</h4><span class="quiet">{escape(note)}</span>{inside}</div>'
+
+
+def document(title: str, lead: str, sections: Sequence[Section], footer: str) -> str:
+    """The whole page; everything it needs is inside it."""
+    css = (files(__package__) / "page.css").read_text()
+    links = "".join(f'<a href="#{section.anchor}">{escape(section.title)}</a>' for section in sections)
+    body = "".join(section.html() for section in sections)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{css}</style></head><body><main>"
+        f"<header><h1>{escape(title)}</h1><p>{escape(lead)}</p><nav>{links}</nav></header>"
+        f"{body}<footer><p>{escape(footer)}</p></footer></main></body></html>\n"
+    )
+
+
+def _letter(number: int) -> str:
+    return chr(ord("a") + number) if number < 26 else str(number)

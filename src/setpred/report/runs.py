@@ -1,0 +1,175 @@
+"""Run folders as a report sees them: what was asked, what came out, and what to call it."""
+
+import csv
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+from ..training.run import read_config, read_result
+from ..training.settings import Settings, flatten, to_dict
+from ..training.tasks import make_settings
+
+NAMES = {
+    "idspn": "iDSPN + momentum",
+    "idspn-no-momentum": "iDSPN",
+    "dspn": "DSPN",
+    "idspn-sum": "iDSPN, sum pooling",
+    "idspn-mean": "iDSPN, mean pooling",
+    "deepsets": "DeepSets",
+    "transformer": "Transformer, no PE",
+    "transformer-random-pe": "Transformer, random PE",
+    "transformer-pe": "Transformer, PE",
+    "bilstm": "BiLSTM",
+}
+# What tells one run from another, in the order and the letters of the paper; the rest is named by its key.
+SHORT = {"data.n": "n", "data.d": "d", "solver.steps": "T", "data.classes": "classes", "data.train": "samples"}
+WITHOUT_SOLVER = ("deepsets", "bilstm", "transformer")
+
+
+@dataclass
+class Run:
+    """A run folder; `result` is empty while it is unfinished."""
+
+    path: Path
+    settings: Settings
+    curve: dict[str, list[float]]
+    result: dict[str, Any]
+    asked: dict[str, Any] = field(repr=False)
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.result)
+
+    @property
+    def task(self) -> str:
+        return self.settings.task
+
+    @property
+    def model(self) -> str:
+        return self.settings.model
+
+    @property
+    def name(self) -> str:
+        return NAMES.get(self.model, self.model) + (" + augmentation" if self["data.augment"] else "")
+
+    @property
+    def iterates(self) -> bool:
+        return not self.model.startswith(WITHOUT_SOLVER)
+
+    @property
+    def problem(self) -> tuple[Hashable, ...]:
+        """What the data are: runs with the same problem can be compared."""
+        apart = ("data.augment", "data.test", "data.val")
+        data = {key: value for key, value in self.asked.items() if key.startswith("data.") and key not in apart}
+        return (self.task, *data.items())
+
+    @property
+    def setting(self) -> tuple[Hashable, ...]:
+        """Everything but the seed and what does not change the numbers: runs with the same setting are averaged."""
+        apart = ("seed", "trainer.logger", "trainer.round", "trainer.accelerator", "trainer.devices", "trainer.nodes")
+        return tuple((key, value) for key, value in self.asked.items() if key not in apart)
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What was asked for beyond the preset and the model."""
+        s = self.settings
+        usual = flatten(to_dict(make_settings(s.task, s.model, s.preset, s.seed)))
+        return {
+            key: value
+            for key, value in self.asked.items()
+            if usual.get(key) != value and not key.startswith("trainer.") and key != "data.augment"
+        }
+
+    def __getitem__(self, key: str) -> Any:
+        """A setting by its dotted key, or None where the task has none of that name."""
+        return self.asked.get(key)
+
+    def metric(self, name: str) -> float:
+        """A metric of the test split; NaN where it is missing."""
+        value = self.result.get("metrics", {}).get(name)
+        return math.nan if value is None else float(value)
+
+
+def read_run(path: Path) -> Run:
+    """A run folder, finished or not; a folder that is not a run, or is damaged, is a `UsageError`."""
+    settings = read_config(path)
+    result = read_result(path) if (path / "result.json").exists() else {}
+    return Run(path, settings, read_curve(path / "metrics.csv"), result, flatten(to_dict(settings)))
+
+
+def read_curve(path: Path) -> dict[str, list[float]]:
+    """The columns of `metrics.csv` as numbers, NaN where a cell is empty."""
+    if not path.exists():
+        return {}
+    try:
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        return {name: [float(row[name] or "nan") for row in rows] for name in (rows[0] if rows else {})}
+    except (ValueError, TypeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is damaged: {error}") from None
+
+
+def describe(run: Run, among: Iterable[Run], without: tuple[str, ...] = (), always: bool = False) -> str:
+    """In a few words the settings, except those in `without`, in which runs differ.
+
+    A change that all of them share is said once elsewhere, and a label stays short; `always` names n, d, T regardless.
+    """
+    others = list(among)
+    keys = dict.fromkeys([*SHORT, *(key for other in others for key in other.changes)])
+    differ = [key for key in keys if len({other[key] for other in others if _has(other, key)}) > 1]
+    keys = dict.fromkeys([*SHORT, *differ] if always else differ)
+    return ", ".join(
+        f"{SHORT.get(key, key)}={_short(run[key])}" for key in keys if _has(run, key) and key not in without
+    )
+
+
+def shared_changes(runs: Sequence[Run]) -> str:
+    """What all runs were asked for beyond their presets, except what `describe` always says."""
+    first, *others = [run.changes for run in runs]
+    shared = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+    return ", ".join(f"{key}={_short(value)}" for key, value in shared.items() if key not in SHORT)
+
+
+def label(run: Run, among: Iterable[Run], without: tuple[str, ...] = ()) -> str:
+    """The model, and what tells this run from the others but its seed."""
+    details = describe(run, among, without)
+    return f"{run.name} ({details})" if details else run.name
+
+
+def grouped(runs: Iterable[Run], by: Callable[[Run], Hashable]) -> list[list[Run]]:
+    """Runs that have `by` in common, in the order in which they first appear."""
+    groups: dict[Hashable, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(by(run), []).append(run)
+    return list(groups.values())
+
+
+def problem_name(run: Run) -> str:
+    """The data in words."""
+    if run.task == "autoencoding":
+        return f"sets of {run['data.n']} elements in {run['data.d']} dimensions"
+    if run.task == "numbering":
+        return f"{run['data.n']} elements of {run['data.classes']} classes, {run['data.train']:,} training examples"
+    return run.task
+
+
+def in_order(runs: list[Run]) -> list[Run]:
+    """By task, problem, model, iterations, seed: the order in which a reader compares."""
+    models = list(NAMES)
+
+    def key(run: Run) -> tuple[Any, ...]:
+        rank = models.index(run.model) if run.model in models else len(models)
+        return run.task, run["data.n"] or 0, run["data.d"] or 0, rank, run["solver.steps"] or 0, run.settings.seed
+
+    return sorted(runs, key=key)
+
+
+def _has(run: Run, key: str) -> bool:
+    return run[key] is not None and (run.iterates or not key.startswith(("solver.", "adjoint.", "init.")))
+
+
+def _short(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,269 @@
+"""The sections of a report, each made from the runs it has something to say about."""
+
+from collections.abc import Sequence
+
+from .averages import METRICS, Average, Published, averages, published
+from .comparisons import accuracies, equal_computation, equal_iterations, references, relative_losses
+from .curves import accuracy_curves, inner_optimisation, loss_curves
+from .evidence import ITERATIONS, TRACED, Evidence
+from .markup import Drawing, Section, cards, cell, heading, model_key, numbered, paragraph, table
+from .runs import Run, describe, grouped, label, problem_name, shared_changes
+from .sets import example_sets, grid
+
+SHOWN = 3
+"""Examples of a kind."""
+
+
+def overview(runs: Sequence[Run]) -> Section:
+    """One row a run, the best of each problem in bold."""
+    best = {}
+    for group in grouped((run for run in runs if run.finished and run.task in METRICS), lambda run: run.problem):
+        metric = METRICS[group[0].task]
+        values = [run.metric(metric) for run in group if run.metric(metric) == run.metric(metric)]
+        if len(group) > 1 and values:
+            best[group[0].problem] = min(values) if metric == "loss" else max(values)
+    metrics = list(dict.fromkeys(name for run in runs for name in run.result.get("metrics", {})))
+    known = {id(run): published(run) for run in runs}
+    paper = ["published"] if any(known.values()) else []
+    names = ["model", "task", "setting", *metrics, *paper, "seed", "steps", "time", "preset"]
+    rows = []
+    for run in runs:
+        cells = [
+            cell(run.name, before=model_key(run.model)),
+            cell(run.task),
+            cell(describe(run, [other for other in runs if other.task == run.task], always=True)),
+        ]
+        for name in metrics:
+            judged = name == METRICS.get(run.task) and run.metric(name) == best.get(run.problem)
+            cells.append(cell(_value(name, run), "number", *(["best"] if judged else [])))
+        if paper:
+            cells.append(cell(_published(run, known[id(run)]), "number"))
+        cells += [
+            cell(str(run.settings.seed), "number"),
+            cell(_steps(run), "number"),
+            cell(_duration(_seconds(run)), "number"),
+            cell(run.settings.preset),
+        ]
+        rows.append(f"<tr{'' if run.finished else ' class=unfinished'}>{''.join(cells)}</tr>")
+    numbers = ["seed", "steps", "time", *metrics, "published"]
+    blocks: list[Drawing | str] = [table(names, rows, numbers)]
+    for group in grouped(runs, lambda run: run.task):
+        if shared := shared_changes(group):
+            blocks.append(paragraph(f"All {group[0].task} runs: {shared}.", quiet=True))
+    unfinished = sum(not run.finished for run in runs)
+    if unfinished:
+        have = "run has" if unfinished == 1 else "runs have"
+        blocks.append(paragraph(f"{unfinished} {have} not finished: only the curves so far are shown.", quiet=True))
+    return Section("Runs", blocks)
+
+
+def compared(runs: Sequence[Run]) -> Section:
+    """Bar charts where there is something to compare."""
+    section = Section("Models compared")
+    found = averages(runs)
+    for number, group in enumerate(_by_problem(found, "numbering"), start=1):
+        sentence = (
+            f"Numbering, {problem_name(group[0].run)}: a set counts only if every element is right, so a model that "
+            f"cannot tell equal elements apart stays at zero.{_beside(group)}"
+        )
+        section.blocks.append(Drawing(f"accuracy-{number}", sentence, [accuracies(group)]))
+    points = [average for average in found if average.run.task == "autoencoding"]
+    for number, group in enumerate(_by_problem(points, "autoencoding"), start=1):
+        both = [equal_iterations(group), equal_computation(group)]
+        sentence = (
+            f"Autoencoding, {problem_name(group[0].run)}: lower is better, each dot is a seed. Compare the bars of a "
+            f"group; an iteration of DSPN costs about two of iDSPN, so equal computation is the fairer race."
+            f"{_beside(group)}"
+        )
+        section.blocks.append(Drawing(f"losses-{number}", sentence, [figure for figure in both if figure is not None]))
+    reference = references(points)
+    if len(reference) > 1:
+        ns, ds = (sorted({place[i] for place in reference}) for i in (0, 1))
+        panels = [relative_losses(points, "data.n", n) for n in ns] + [relative_losses(points, "data.d", d) for d in ds]
+        sentence = (
+            "Losses relative to DSPN at its fewest iterations, by set size n and by dimension d: bars below the line "
+            f"beat it. Look where the advantage shrinks.{_beside(points)}"
+        )
+        section.blocks.append(Drawing("relative", sentence, panels))
+    return section
+
+
+def learning(runs: Sequence[Run]) -> Section:
+    """Loss curves, and accuracy where it is followed, a panel a problem."""
+    section = Section("Learning")
+    for number, group in enumerate(grouped(runs, lambda run: run.problem), start=1):
+        group = [run for run in group if run.curve.get("step")]
+        if not group:
+            continue
+        panels = [loss_curves(group)]
+        sentence = f"{group[0].task.capitalize()}, {problem_name(group[0])}: how fast each model learns"
+        judged = [run for run in group if "val/accuracy" in run.curve]
+        if judged:
+            panels.insert(0, accuracy_curves(judged))
+            sentence += ", and whether the dotted validation loss leaves the training loss"
+            if len({run.iterates for run in group}) > 1:
+                sentence += " (models without a decoder train on cross-entropy, so only shapes compare, not heights)"
+        section.blocks.append(Drawing(f"learning-{number}", sentence + ".", panels))
+    return section
+
+
+def inner(shown: Sequence[Evidence]) -> Section:
+    """The inner optimisation of every model that has one."""
+    section = Section("Inner optimisation")
+    for number, group in enumerate(_evidence_by_problem(shown), start=1):
+        group = [evidence for evidence in group if evidence.descent is not None]
+        if not group:
+            continue
+        sentence = (
+            f"{group[0].run.task.capitalize()}, {problem_name(group[0].run)}: median over {TRACED} test examples, the "
+            f"band holds the middle half. Training used the iterations at the dashed line; going on to {ITERATIONS} "
+            "shows whether the set keeps improving, stays, or drifts away while the objective still falls."
+        )
+        panels = [inner_optimisation(group, what) for what in ("objective", "error")]
+        section.blocks.append(Drawing(f"inner-{number}", sentence, panels))
+    return section
+
+
+def examples(shown: Sequence[Evidence]) -> Section:
+    """The first test examples, predicted against true."""
+    section = Section("Examples")
+    for number, group in enumerate(_evidence_by_problem(shown), start=1):
+        runs = [evidence.run for evidence in group]
+        name = f"{runs[0].task.capitalize()}, {problem_name(runs[0])}"
+        if runs[0].task == "numbering":
+            note = "the first test example: a class of k elements needs each of 0 to k - 1 once; wrong ones are struck."
+            section.blocks += [paragraph(f"{name}: {note}"), cards([_numbered(e, 0, runs) for e in group])]
+        else:
+            sentence = f"{name}: the first test sets{_first_two(runs[0])}. A good prediction sits in its circle."
+            first = range(min(SHOWN, len(group[0].target)))
+            panels = [example_sets(evidence, first, runs) for evidence in group]
+            section.blocks.append(Drawing(f"examples-{number}", sentence, panels))
+    points = _largest_iterations([evidence for evidence in shown if evidence.run.task == "autoencoding"])
+    if len({(e.run["data.n"], e.run["data.d"]) for e in points}) > 1:
+        sentence = (
+            "One test set for each size n and dimension d, first two dimensions: marks that leave their circles show "
+            "where a model begins to fail as sets grow."
+        )
+        section.blocks.append(Drawing("grid", sentence, [grid(points)], wide=True))
+    return section
+
+
+def failures(shown: Sequence[Evidence]) -> Section:
+    """The worst examples of each model, and how much of the mean they are."""
+    section = Section("Worst failures")
+    for number, group in enumerate(_evidence_by_problem(shown), start=1):
+        runs = [evidence.run for evidence in group]
+        count = len(group[0].error)
+        name = f"{runs[0].task.capitalize()}, {problem_name(runs[0])}"
+        worst = [evidence.error.argsort(descending=True)[:SHOWN].tolist() for evidence in group]
+        if runs[0].task == "numbering":
+            note = f"of {count:,} test sets the one with most wrong numbers; struck numbers are taken or too large."
+            made = [_numbered(e, chosen[0], runs) for e, chosen in zip(group, worst, strict=True)]
+            section.blocks += [paragraph(f"{name}: {note}"), cards(made)]
+        else:
+            section.blocks += [heading(name), _tail(group)]
+            sentence = (
+                f"The {len(worst[0])} worst of {count:,} test sets{_first_two(runs[0])}: look whether single elements "
+                "are lost or the whole set is blurred."
+            )
+            panels = [example_sets(evidence, chosen, runs) for evidence, chosen in zip(group, worst, strict=True)]
+            section.blocks.append(Drawing(f"failures-{number}", sentence, panels))
+    return section
+
+
+def amount(metric: str, value: float) -> str:
+    """A metric as people write it.
+
+    >>> amount("accuracy", 0.968), amount("loss", 0.00057), amount("loss", 0.21)
+    ('96.8 %', '5.7e-04', '0.21')
+    """
+    if value != value:
+        return "NaN"
+    if metric == "accuracy":
+        return f"{100 * value:.1f} %"
+    return f"{value:.1e}" if 0 < abs(value) < 0.01 else f"{value:.3g}"
+
+
+def _tail(group: Sequence[Evidence]) -> str:
+    """How the losses are spread: a few lost sets, or all a little off."""
+    runs = [evidence.run for evidence in group]
+    rows = []
+    for evidence in group:
+        error = evidence.error.sort(descending=True).values
+        top = max(1, len(error) // 100)
+        share = float(error[:top].sum() / error.sum())
+        numbers = [float(error.mean()), float(error.median()), float(error[0])]
+        cells = [cell(label(evidence.run, runs), before=model_key(evidence.run.model))]
+        cells += [cell(amount("loss", value), "number") for value in numbers]
+        rows.append(f"<tr>{''.join(cells)}{cell(f'{100 * share:.0f} %', 'number')}</tr>")
+    names = ["mean", "median", "worst", "share of the mean held by the worst 1 %"]
+    return table(["loss of a set", *names], rows, names)
+
+
+def _numbered(evidence: Evidence, example: int, among: Sequence[Run]) -> str:
+    assert evidence.inputs is not None
+    wrong, size = int(evidence.error[example]), evidence.inputs.shape[1]
+    note = f"{wrong} of {size} wrong" if wrong else f"all {size} right"
+    return numbered(label(evidence.run, among), note, evidence.inputs[example], evidence.predicted[example])
+
+
+def _by_problem(found: Sequence[Average], task: str) -> list[list[Average]]:
+    """Settings that can be compared, several each."""
+    groups: dict[object, list[Average]] = {}
+    for average in found:
+        if average.run.task == task:
+            groups.setdefault(average.run.problem, []).append(average)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _evidence_by_problem(shown: Sequence[Evidence]) -> list[list[Evidence]]:
+    groups: dict[object, list[Evidence]] = {}
+    for evidence in shown:
+        groups.setdefault(evidence.run.problem, []).append(evidence)
+    return list(groups.values())
+
+
+def _largest_iterations(shown: Sequence[Evidence]) -> list[Evidence]:
+    """One of each model and problem: its run with the most iterations."""
+    chosen: dict[object, Evidence] = {}
+    for evidence in shown:
+        key = (evidence.run.model, evidence.run.problem)
+        if key not in chosen or evidence.run["solver.steps"] > chosen[key].run["solver.steps"]:
+            chosen[key] = evidence
+    return list(chosen.values())
+
+
+def _first_two(run: Run) -> str:
+    return f" (the first two of {run['data.d']} dimensions)" if run["data.d"] > 2 else ""
+
+
+def _beside(shown: Sequence[Average]) -> str:
+    return " White diamonds are the published values." if any(a.published for a in shown) else ""
+
+
+def _steps(run: Run) -> str:
+    total = run.settings.optim.steps
+    done = run.result.get("steps") or int((run.curve.get("step") or [0])[-1])
+    return f"{done:,}" if run.finished else f"{done:,} of {total:,}"
+
+
+def _seconds(run: Run) -> float:
+    return run.result.get("seconds") or (run.curve.get("seconds") or [0.0])[-1]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _published(run: Run, paper: Published | None) -> str:
+    metric = METRICS.get(run.task, "")
+    return "" if paper is None else f"{amount(metric, paper.mean)} ± {amount(metric, paper.std)}"
+
+
+def _value(name: str, run: Run) -> str:
+    if not run.finished:
+        return "unfinished" if name == METRICS.get(run.task) else ""
+    return amount(name, run.metric(name)) if name in run.result["metrics"] else ""
