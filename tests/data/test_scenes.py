@@ -91,8 +91,7 @@ def test_scenes_keep_clevrs_distances_and_visibility():
             offset = np.subtract(one["3d_coords"], other["3d_coords"]) * [1, 1, 0]
             assert np.linalg.norm(offset) - one["3d_coords"][2] - other["3d_coords"][2] >= 0.25
             assert all(abs(offset @ np.array(directions[name])) >= 0.4 for name in ("left", "behind"))
-        ids = np.empty((camera.HEIGHT, camera.WIDTH), dtype=np.int64)
-        render.identify(world.solid_rows(scene.objects), scene.camera, camera.axes(scene.camera), ids)
+        ids = world.shown(scene.objects, scene.camera, camera.WIDTH, camera.HEIGHT)
         # The rule counts in steps of 16 pixels.
         assert np.bincount(ids[ids >= 0], minlength=len(scene.objects)).min() > 150
     assert counts == set(range(3, 11))
@@ -106,8 +105,7 @@ def test_pixel_coords_are_where_the_picture_shows_the_object():
             exact = camera.project(thing["3d_coords"], scene.camera)
             assert np.abs(exact[:2] - [column, row]).max() <= 0.5
             assert depth == pytest.approx(exact[2])
-            ids = np.empty((camera.HEIGHT, camera.WIDTH), dtype=np.int64)
-            render.identify(world.solid_rows([thing]), scene.camera, camera.axes(scene.camera), ids)
+            ids = world.shown([thing], scene.camera, camera.WIDTH, camera.HEIGHT)
             rows, columns = np.nonzero(ids == 0)
             if 60 < column < 420 and 60 < row < 260:
                 # The outline of a solid seen from above is not quite centred on its centre's image.
@@ -131,9 +129,7 @@ def test_a_scene_is_the_same_bits_for_any_workers_order_and_company():
 def test_the_stage_fills_every_picture():
     for signs in product((-1, 1), repeat=3):
         position = np.array(camera.POSITION) + camera.JITTER * np.array(signs)
-        ids = np.empty((32, 48), dtype=np.int64)
-        render.identify(world.solid_rows([]), position, camera.axes(position), ids)
-        assert (ids > render.ON_NOTHING).all()
+        assert (world.shown([], position, 48, 32) > render.ON_NOTHING).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -170,10 +166,11 @@ def test_rubber_shows_its_colour(color):
     np.testing.assert_allclose(shown / shown.sum(), true / true.sum(), atol=0.06)
 
 
-def test_a_solid_throws_a_shadow_away_from_the_key_light():
-    beside = np.array([-1.6, 0.6, 0.0])
-    lit = pixel_of(picture(arrange([])), beside)
-    assert pixel_of(picture(arrange([BALL])), beside).mean() < 0.9 * lit.mean()
+def test_a_solid_throws_a_shadow_away_from_the_back_light():
+    before, beside = np.array([0.4, -0.85, 0.0]), np.array([1.0, 1.6, 0.0])
+    empty, full = picture(arrange([])), picture(arrange([BALL]))
+    assert pixel_of(full, before).mean() < 0.85 * pixel_of(empty, before).mean()
+    assert pixel_of(full, beside).mean() > 0.9 * pixel_of(empty, beside).mean()
 
 
 def test_metal_mirrors_what_stands_beside_it_and_rubber_does_not():

@@ -212,13 +212,16 @@ def ray(view, width, height, column, row):
 
 
 @compiled
-def identify(solids, eye, view, ids):
-    """Which solid the centre of each pixel shows, negative for none, into `ids` `[height, width]`."""
+def identify(solids, eye, view, ids, away):
+    """What the centre of each pixel shows, a solid or a part of the stage, and how far it is.
+
+    Written into `ids` and `away`, both `[height, width]`; the parts of the stage are negative.
+    """
     height, width = ids.shape
     for row in range(height):
         for column in range(width):
             dx, dy, dz = ray(view, width, height, column + 0.5, row + 0.5)
-            ids[row, column] = nearest(solids, -1, eye[0], eye[1], eye[2], dx, dy, dz)[1]
+            away[row, column], ids[row, column] = nearest(solids, -1, eye[0], eye[1], eye[2], dx, dy, dz)
 
 
 @compiled
@@ -228,8 +231,8 @@ def trace(solids, lamps, eye, view, srgb, image):
     `srgb` is the table of bytes for linear values between 0 and 1.
     """
     height, width = image.shape[0], image.shape[1]
-    ids = np.empty((height, width), np.int64)
-    identify(solids, eye, view, ids)
+    ids, away = np.empty((height, width), np.int64), np.empty((height, width))
+    identify(solids, eye, view, ids, away)
     top = srgb.shape[0] - 1
     for row in range(height):
         for column in range(width):
@@ -242,11 +245,13 @@ def trace(solids, lamps, eye, view, srgb, image):
             count = 8 if shiny else 4 if rough else 1
             red = green = blue = 0.0
             for n in range(count):
-                # As wide as the filter that shrinks an image by bilinear interpolation.
-                u = 0.5 + 0.175 * ACROSS[n] if count > 1 else 0.5
-                v = 0.5 + 0.175 * DOWN[n] if count > 1 else 0.5
+                t, which, u, v = away[row, column], me, 0.5, 0.5
+                if count > 1:
+                    # As wide as the filter that shrinks an image by bilinear interpolation.
+                    u, v = 0.5 + 0.175 * ACROSS[n], 0.5 + 0.175 * DOWN[n]
                 dx, dy, dz = ray(view, width, height, column + u, row + v)
-                t, which = nearest(solids, -1, eye[0], eye[1], eye[2], dx, dy, dz)
+                if count > 1:
+                    t, which = nearest(solids, -1, eye[0], eye[1], eye[2], dx, dy, dz)
                 px, py, pz = eye[0] + t * dx, eye[1] + t * dy, eye[2] + t * dz
                 if which >= 0 and solids[which, 11] > 0.0:
                     a, b, c = mirror(solids, lamps, which, n, px, py, pz, dx, dy, dz)

@@ -81,9 +81,15 @@ def solid_rows(objects: Sequence[dict[str, Any]]) -> NDArray[np.float64]:
 
 def visible_pixels(objects: Sequence[dict[str, Any]], position: ArrayLike) -> NDArray[np.int64]:
     """How many pixels of the 480x320 frame show each object `[objects]`, to about 16 pixels."""
-    ids = np.empty((camera.HEIGHT // _COARSE, camera.WIDTH // _COARSE), dtype=np.int64)
-    render.identify(solid_rows(objects), np.asarray(position), camera.axes(position), ids)
+    ids = shown(objects, position, camera.WIDTH // _COARSE, camera.HEIGHT // _COARSE)
     return np.bincount(ids[ids >= 0], minlength=len(objects)) * _COARSE**2
+
+
+def shown(objects: Sequence[dict[str, Any]], position: ArrayLike, width: int, height: int) -> NDArray[np.int64]:
+    """The object that each pixel shows, negative where it is none: `[height, width]`."""
+    ids = np.empty((height, width), dtype=np.int64)
+    render.identify(solid_rows(objects), np.asarray(position), camera.axes(position), ids, np.empty(ids.shape))
+    return ids
 
 
 def with_pixels(objects: Sequence[dict[str, Any]], position: ArrayLike) -> list[dict[str, Any]]:
