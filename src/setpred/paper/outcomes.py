@@ -1,0 +1,105 @@
+"""What became of a run, read from its folder."""
+
+import csv
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from ..errors import UsageError
+from ..files import replacing
+from ..training.run import read_config, read_result
+from ..training.settings import flatten, to_dict
+from .plan import HARMLESS, Run
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run and how far it came.
+
+    Attributes:
+        result: its `result.json`, where it finished.
+        reason: why it failed.
+        final: whether running it again would change nothing.
+    """
+
+    run: Run
+    status: Literal["finished", "failed", "unfinished"]
+    result: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The last round a run completed."""
+
+    step: int = 0
+    seconds: float = 0.0
+    loss: float | None = None
+
+
+def read_outcome(run: Run) -> Outcome:
+    """Finished, failed or unfinished; a folder made with other settings counts as failed, and is left alone."""
+    try:
+        _check_settings(run)
+        result = read_result(run.folder) if (run.folder / "result.json").exists() else None
+    except UsageError as error:
+        return Outcome(run, "failed", reason=str(error), final=True)
+    if result is not None and math.isfinite(result["metrics"].get("loss", 0.0)):
+        return Outcome(run, "finished", result, final=True)
+    if result is not None:
+        return Outcome(run, "failed", result, f"diverged: the test loss is {result['metrics']['loss']}", final=True)
+    failure = _read_failure(run.folder)
+    if failure is not None:
+        return Outcome(run, "failed", reason=failure["reason"], final=failure["diverged"])
+    return Outcome(run, "unfinished")
+
+
+def read_progress(folder: Path) -> Progress:
+    """The last row of the run's `metrics.csv`."""
+    try:
+        with (folder / "metrics.csv").open(newline="") as file:
+            *_, last = csv.DictReader(file)
+        loss = last.get("train/loss")
+        return Progress(int(last["step"]), float(last["seconds"]), float(loss) if loss else None)
+    except (FileNotFoundError, ValueError, KeyError):
+        return Progress()
+
+
+def record_failure(folder: Path, reason: str, diverged: bool) -> None:
+    """A failed run is a result: what it says stays in its folder."""
+    with replacing(folder / "failure.json") as temporary:
+        progress = read_progress(folder)
+        failure = {"reason": reason, "diverged": diverged, "step": progress.step, "seconds": progress.seconds}
+        temporary.write_text(json.dumps(failure, indent=2) + "\n")
+
+
+def has_diverged(folder: Path) -> bool:
+    """Whether the run can only go on with weights that are not numbers, and no earlier ones are kept for the test."""
+    loss = read_progress(folder).loss
+    last = folder / "checkpoints" / "last.ckpt"
+    if loss is None or math.isfinite(loss) or (folder / "checkpoints" / "best.ckpt").exists() or not last.exists():
+        return False
+    weights = torch.load(last, map_location="cpu", weights_only=True)["state_dict"]
+    return not all(torch.isfinite(weight).all() for weight in weights.values())
+
+
+def _check_settings(run: Run) -> None:
+    if not (run.folder / "config.yaml").exists():
+        return
+    asked, written = flatten(to_dict(run.settings)), flatten(to_dict(read_config(run.folder)))
+    for key, value in asked.items():
+        if key not in HARMLESS and written.get(key) != value:
+            raise UsageError(f"{run.folder} was made with {key}={written.get(key)}, not {value}: move it elsewhere")
+
+
+def _read_failure(folder: Path) -> dict[str, Any] | None:
+    try:
+        failure = json.loads((folder / "failure.json").read_text())
+        return failure if {"reason", "diverged"} <= failure.keys() else None
+    except (FileNotFoundError, ValueError, AttributeError):
+        return None

@@ -1,0 +1,198 @@
+"""Which runs a part of a table needs, and where each of them lives."""
+
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError, unknown
+from ..training.settings import Settings, parse_overrides
+from ..training.tasks import TASKS, find_task, make_settings
+from .published import Cell, Table, find_table
+
+# Where and how a run is computed and watched, not what it computes.
+HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.logger")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: its folder, what is changed in the preset, and how many steps that makes."""
+
+    folder: Path
+    task: str
+    model: str
+    preset: str
+    seed: int
+    changes: Mapping[str, Any]
+    steps: int
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def order(self) -> dict[str, Any]:
+        """The arguments of `make_settings`."""
+        names = {"task": self.task, "model": self.model, "preset": self.preset, "seed": self.seed}
+        return {**names, "overrides": dict(self.changes)}
+
+    @cached_property
+    def settings(self) -> Settings:
+        return make_settings(**self.order)
+
+    @property
+    def command(self) -> str:
+        """The words that make this run alone."""
+        words = [f"{key}={_word(value)}" for key, value in self.changes.items()]
+        options = ["--model", self.model, "--preset", self.preset, "--seed", str(self.seed), "--out", str(self.folder)]
+        return shlex.join(["setpred", "train", self.task, *words, *options])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A part of a table: its cells, and for each of them a run a seed.
+
+    Attributes:
+        command: the words that ask for this plan.
+        departures: what differs from the published protocol; empty where nothing does.
+        comparable: whether the data are the paper's, so that a verdict makes sense.
+    """
+
+    table: Table
+    cells: Sequence[tuple[Cell, tuple[Run, ...]]]
+    folder: Path
+    command: str
+    departures: tuple[str, ...]
+    comparable: bool
+
+    @property
+    def runs(self) -> list[Run]:
+        """Every run once, the first seed of all cells before the second of any."""
+        width = max(len(runs) for _, runs in self.cells)
+        ordered = [runs[i] for i in range(width) for _, runs in self.cells]
+        return list({run.folder: run for run in ordered}.values())
+
+
+def make_plan(name: str, words: Sequence[str], out: Path, preset: str = "paper") -> Plan:
+    """The plan for filters such as `n=4 d=2,4 steps=10 model=idspn seeds=0-7`, and settings such as `optim.lr=3e-4`.
+
+    >>> plan = make_plan("autoencoding", ["n=4", "d=2,4", "steps=10", "model=idspn", "seeds=0-1"], Path("runs"))
+    >>> [run.name for run in plan.runs][:3]
+    ['idspn-n4-d2-steps10-seed0', 'idspn-n4-d4-steps10-seed0', 'idspn-n4-d2-steps10-seed1']
+    """
+    table = find_table(name)
+    if not table.models or table.name not in TASKS:
+        raise UsageError(f"{name} has published numbers but no training here: there are {', '.join(TASKS)}")
+    if preset not in find_task(name).presets:
+        raise unknown("preset", preset, find_task(name).presets)
+    filters = [word for word in words if "." not in word.partition("=")[0]]
+    changes = parse_overrides(word for word in words if word not in filters)
+    cells, seeds = select(table, filters)
+
+    departing = {key: value for key, value in sorted(changes.items()) if key not in HARMLESS}
+    folder = out / _folder_name(table.name, preset, departing)
+    planned = [(cell, tuple(_run(table, cell, seed, preset, changes, folder) for seed in seeds)) for cell in cells]
+    # Settings take long to make: the first cell of a model shows whether they are right for all of its cells.
+    firsts = {cell.model: (cell, runs[0]) for cell, runs in reversed(planned)}
+    comparable = [_same_data(table, cell, run) for cell, run in firsts.values()]
+    departures = [f"preset {preset}"] * (preset != "paper") + [f"{k}={_word(v)}" for k, v in departing.items()]
+    options = [] if preset == "paper" else ["--preset", preset]
+    command = shlex.join(["setpred", "reproduce", name, *words, *options])
+    return Plan(table, planned, folder, command, tuple(departures), all(comparable))
+
+
+def select(table: Table, filters: Sequence[str]) -> tuple[list[Cell], list[int]]:
+    """The cells and seeds that `key=value` words choose."""
+    wanted: dict[str, list[Any]] = {}
+    for word in filters:
+        key, equals, text = word.partition("=")
+        if not equals:
+            raise UsageError(f"{word!r} is not a filter: write key=value, such as {table.axes[0]}=4 or seeds=0-7")
+        if key not in (*table.axes, "model", "seeds"):
+            raise UsageError(f"unknown filter {key!r}: there are {', '.join(table.axes)}, model, seeds")
+        if key in wanted:
+            raise UsageError(f"{key} is given twice: join the values with commas, {key}=a,b")
+        parts = [part.strip() for part in text.split(",")]
+        if key == "seeds":
+            wanted[key] = _seeds(parts)
+        elif key == "model":
+            wanted[key] = [_published_name(table, part) for part in parts]
+        else:
+            wanted[key] = [_axis_value(table, key, part) for part in parts]
+    seeds = wanted.pop("seeds", list(range(table.seeds)))
+    models = wanted.pop("model", list(table.models))
+    cells = [
+        cell
+        for cell in table.cells
+        if cell.model in models and all(cell.at[axis] in values for axis, values in wanted.items())
+    ]
+    if not cells:
+        raise UsageError(f"no cell of the published {table.name} table fits {' '.join(filters)}: widen a filter")
+    return cells, seeds
+
+
+def _run(table: Table, cell: Cell, seed: int, preset: str, changes: Mapping[str, Any], folder: Path) -> Run:
+    ours = table.models[cell.model]
+    fixed = _cell_changes(table, cell, preset)
+    if taken := fixed.keys() & changes:
+        raise UsageError(f"{min(taken)} is chosen by the cell: use the filters {', '.join(table.axes)}, model")
+    name = "-".join([ours.name, *(f"{axis}{cell.at[axis]}" for axis in table.axes), f"seed{seed}"])
+    steps = changes.get("optim.steps", _base(table.name, ours.model, preset).optim.steps)
+    return Run(folder / name, table.name, ours.model, preset, seed, {**fixed, **changes}, steps)
+
+
+def _cell_changes(table: Table, cell: Cell, preset: str) -> dict[str, Any]:
+    ours = table.models[cell.model]
+    return {**ours.changes, **table.changes(cell, ours, _base(table.name, ours.model, preset).data.train)}
+
+
+@cache
+def _base(task: str, model: str, preset: str) -> Settings:
+    return make_settings(task, model, preset)
+
+
+def _same_data(table: Table, cell: Cell, run: Run) -> bool:
+    paper = make_settings(table.name, run.model, "paper", overrides=_cell_changes(table, cell, "paper"))
+    return bool(run.settings.data == paper.data)
+
+
+def _published_name(table: Table, name: str) -> str:
+    """Our names come first: `idspn` is ours, with momentum, though the paper also has a model of that name."""
+    ours = {model.name: published for published, model in table.models.items()}
+    if name in ours:
+        return ours[name]
+    if name in table.models:
+        return name
+    raise unknown(f"{table.name} model", name, [*ours, *(m for m in table.models if m not in ours)])
+
+
+def _axis_value(table: Table, axis: str, text: str) -> Any:
+    known = {f"{value:g}": value for value in table.values(axis)}
+    if text not in known:
+        raise UsageError(f"{axis}={text} is not in the published table: there are {', '.join(known)}")
+    return known[text]
+
+
+def _seeds(parts: Sequence[str]) -> list[int]:
+    seeds: list[int] = []
+    for part in parts:
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
+            raise UsageError(f"seeds={','.join(parts)} cannot be read: write seeds=0-7 or seeds=0,3")
+        seeds += range(int(first), int(last if dash else first) + 1)
+    return list(dict.fromkeys(seeds))
+
+
+def _folder_name(table: str, preset: str, departing: Mapping[str, Any]) -> str:
+    name = table if preset == "paper" else f"{table}-{preset}"
+    changes = "+".join(f"{key}={_word(value)}" for key, value in departing.items()).replace("/", "_")
+    if len(changes) > 100:  # file systems end names at 255 bytes
+        changes = hashlib.sha1(changes.encode()).hexdigest()[:10]
+    return f"{name}+{changes}" if changes else name
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)

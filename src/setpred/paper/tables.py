@@ -1,0 +1,89 @@
+"""Ours beside the published, with a verdict a cell."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .outcomes import Outcome, read_outcome
+from .plan import Plan
+from .published import Cell, Table
+
+BETTER, WITHIN, WORSE = "better", "within 2σ", "worse"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cell, our runs of it, and how they compare; `verdict` is empty where nothing can be said."""
+
+    cell: Cell
+    ours: str
+    outcomes: tuple[Outcome, ...]
+    values: tuple[float, ...]
+    verdict: str
+
+    @property
+    def mean(self) -> float | None:
+        return statistics.fmean(self.values) if self.values else None
+
+    @property
+    def std(self) -> float | None:
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    def count(self, status: str) -> int:
+        return sum(outcome.status == status for outcome in self.outcomes)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The rows of a plan as its run folders stand, and what a person should know of them."""
+
+    plan: Plan
+    rows: tuple[Row, ...]
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """Of every run once."""
+        return list({o.run.folder: o for row in self.rows for o in row.outcomes}.values())
+
+    @property
+    def commits(self) -> list[str]:
+        return self._named("commit")
+
+    @property
+    def hardware(self) -> list[str]:
+        return self._named("hardware")
+
+    @property
+    def seconds(self) -> float:
+        """Of training, all runs together."""
+        return sum(o.result.get("seconds", 0.0) for o in self.outcomes)
+
+    def _named(self, key: str) -> list[str]:
+        return sorted({str(o.result.get(key) or "unknown") for o in self.outcomes if o.result})
+
+
+def compare(plan: Plan, remarks: Sequence[str] = ()) -> Comparison:
+    """Read every run folder of the plan."""
+    table, rows = plan.table, []
+    for cell, runs in plan.cells:
+        outcomes = tuple(read_outcome(run) for run in runs)
+        values = tuple(table.scale * o.result["metrics"][cell.metric] for o in outcomes if o.status == "finished")
+        said = verdict(table, cell, statistics.fmean(values)) if values and plan.comparable else ""
+        rows.append(Row(cell, table.models[cell.model].name, outcomes, values, said))
+    return Comparison(plan, tuple(rows), tuple(remarks))
+
+
+def verdict(table: Table, cell: Cell, mean: float) -> str:
+    """Our mean against the published mean ± 2 standard deviations; empty where the paper leaves a doubt.
+
+    >>> from .published import autoencoding
+    >>> cell = Cell("idspn", {}, "loss", mean=5.0, std=1.0)
+    >>> [verdict(autoencoding(), cell, mean) for mean in (2.9, 3.0, 7.0, 7.1)]
+    ['better', 'within 2σ', 'within 2σ', 'worse']
+    """
+    if cell.mean is None or cell.std is None or not cell.certain:
+        return ""
+    if abs(mean - cell.mean) <= 2 * cell.std:
+        return WITHIN
+    return BETTER if (mean < cell.mean) == table.lower_is_better else WORSE
