@@ -10,6 +10,7 @@ import os
 import platform
 import subprocess
 import warnings
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,9 @@ LOGGERS = ("tensorboard", "wandb", "mlflow", "none")
 
 def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
     """Train into the folder `out`, evaluate, and return what is written to `result.json`."""
-    if resume:
-        settings = resumable(out, settings)
-    elif out.exists() and any(out.iterdir()):
+    if resume and (out / "config.yaml").exists():
+        settings = resumed_as_asked(read_config(out), _what_counts(settings), out)
+    elif not resume and out.exists() and any(out.iterdir()):
         raise UsageError(f"{out} is not empty: choose another --out, or go on with --resume")
     if (out / "result.json").exists():
         return read_result(out)
@@ -116,16 +117,20 @@ def read_result(run: Path) -> dict[str, Any]:
     return result
 
 
-def resumable(out: Path, settings: Settings) -> Settings:
-    """The settings of an unfinished run, which must be those asked for."""
-    if not (out / "config.yaml").exists():
-        return settings
-    written = read_config(out)
-    ours, theirs = flatten(to_dict(settings)), flatten(to_dict(written))
-    for key in ours:
-        if ours[key] != theirs.get(key) and not key.startswith("trainer."):
-            raise UsageError(f"{out} was started with {key}={theirs.get(key)}, not {ours[key]}: resume it as it was")
-    return written
+def resumed_as_asked(settings: Settings, asked: Mapping[str, Any], run: Path) -> Settings:
+    """The settings of a run to go on with, which must be what is asked for."""
+    written = flatten(to_dict(settings))
+    for key, value in asked.items():
+        if key not in written:
+            changed(settings, {key: value})  # says which key was meant
+        if written[key] != value:
+            raise UsageError(f"{run} was started with {key}={written[key]}, not {value}: resume it as it was")
+    return settings
+
+
+def _what_counts(settings: Settings) -> dict[str, Any]:
+    """What decides the result of a run; the rest (devices, loggers) may change when it goes on."""
+    return {key: value for key, value in flatten(to_dict(settings)).items() if not key.startswith("trainer.")}
 
 
 def write_config(settings: Settings, out: Path) -> None:

@@ -1,0 +1,139 @@
+"""The command line: `setpred --help`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from .errors import UsageError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="Set prediction for PyTorch: a vector, an image or a set in, a multiset out.",
+)
+
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings, such as solver.steps=40.")
+]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")]
+
+
+@app.command()
+def train(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="numbering or autoencoding.")],
+    overrides: Overrides = None,
+    model: Annotated[str | None, typer.Option(help="idspn, dspn, bilstm, … [default: idspn]")] = None,
+    preset: Annotated[str | None, typer.Option(help="quick, small or paper. [default: small]")] = None,
+    seed: Annotated[int | None, typer.Option(help="[default: 0]")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder. [default: runs/TASK-MODEL-PRESET-seedN]")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
+) -> None:
+    """Train a model; the run folder holds its settings, metrics, weights and result."""
+    from .training.run import read_config, resumed_as_asked
+    from .training.run import train as run_training
+    from .training.settings import parse_overrides
+    from .training.tasks import make_settings
+
+    changes = parse_overrides(overrides or [])
+    folder = out or Path("runs") / f"{task}-{model or 'idspn'}-{preset or 'small'}-seed{seed or 0}"
+    if resume and (folder / "config.yaml").exists():
+        asked = {"task": task, "model": model, "preset": preset, "seed": seed, **changes}
+        settings = resumed_as_asked(read_config(folder), {k: v for k, v in asked.items() if v is not None}, folder)
+    else:
+        settings = make_settings(task, model or "idspn", preset or "small", seed or 0, changes)
+    try:
+        result = run_training(settings, folder, resume=resume)
+    except KeyboardInterrupt:
+        raise UsageError(f"stopped: go on with the same command and --out {folder} --resume") from None
+    show_metrics({str(settings.optim.steps): result["metrics"]}, "step")
+    typer.echo(f"{folder} ({result['seconds']:.0f} s). Next: setpred report {folder}")
+
+
+@app.command()
+def evaluate(
+    run: Run,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[steps=10,20,40] [KEY=VALUE]...")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Evaluate a run again: with other iterations (steps=10,20,100) or other data (data.test=64000)."""
+    from .training.run import evaluate as run_evaluation
+    from .training.run import read_config
+    from .training.settings import parse_overrides
+
+    changes = parse_overrides(words or [])
+    asked = changes.pop("steps", None)
+    settings = read_config(run)
+    counts = [settings.solver.eval_steps or settings.solver.steps] if asked is None else _whole_numbers(asked)
+    rows = {str(count): run_evaluation(run, {**changes, "solver.eval_steps": count}) for count in counts}
+    if as_json:
+        typer.echo(json.dumps(rows))
+    else:
+        show_metrics(rows, "iterations")
+
+
+@app.command()
+def check(
+    what: Annotated[
+        str, typer.Argument(metavar="RUN|MODEL", help="A run folder, or a model such as idspn or push_apart.")
+    ],
+) -> None:
+    """Say which equivariance a model has, with a witness where it lacks one."""
+    from .training.verdicts import check_named, check_run
+
+    folder = Path(what)
+    report = check_run(folder) if folder.exists() else check_named(what)
+    typer.echo(str(report))
+
+
+@app.command()
+def report(
+    runs: Runs,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    figures: Annotated[Path | None, typer.Option(help="Also save the figures here, as PNG.")] = None,
+) -> None:
+    """Write one self-contained HTML page about some runs."""
+    from .report import report as write_report
+
+    typer.echo(write_report(runs, out, figures=figures))
+
+
+def show_metrics(rows: dict[str, dict[str, float]], label: str) -> None:
+    """Print a table: a row a setting, a column a metric."""
+    table = Table(label)
+    names = list(dict.fromkeys(name for metrics in rows.values() for name in metrics))
+    for name in names:
+        table.add_column(name, justify="right")
+    for row, metrics in rows.items():
+        table.add_row(row, *(f"{metrics[name]:.4g}" if name in metrics else "" for name in names))
+    Console().print(table)
+
+
+def _whole_numbers(value: Any) -> list[int]:
+    try:
+        numbers = [int(word) for word in str(value).split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise UsageError(f"steps={value}: write whole numbers from 1 on, such as steps=10,20,40")
+    return numbers
+
+
+def main() -> None:
+    """Run the command line; a wrong request is one line and exit code 2."""
+    try:
+        app()
+    except UsageError as error:
+        print(f"setpred: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

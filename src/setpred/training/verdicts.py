@@ -1,0 +1,73 @@
+"""Which equivariance a model has: trained ones from a run folder, fresh ones by name."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from .. import equivariance
+from ..equivariance import Report
+from ..errors import unknown
+from .autoencoding import Autoencoding
+from .experiment import Experiment
+from .numbering import Numberer, Numbering
+from .run import load_run
+from .tasks import TASKS, make_experiment, make_settings
+
+EXAMPLES = {"push_apart": equivariance.push_apart, "sort_jacobian": equivariance.sort_jacobian}
+SETS = 8
+
+
+def check_run(run: Path) -> Report:
+    """The verdict on a trained run, on sets of its own task."""
+    return check_experiment(load_run(run, {"data.test": SETS})[1])
+
+
+def check_named(name: str) -> Report:
+    """The verdict on a function of the paper, or on a small untrained model."""
+    if name in EXAMPLES:
+        return equivariance.check(EXAMPLES[name], size=5)
+    models = TASKS["numbering"].models
+    if name not in models:
+        raise unknown("run folder or model", name, [*EXAMPLES, *models])
+    torch.manual_seed(0)
+    settings = make_settings("numbering", name, "quick", overrides={"data.test": SETS})
+    return check_experiment(make_experiment(settings).eval())
+
+
+def check_experiment(experiment: Experiment) -> Report:
+    """In float64: the order of nearly equal elements must not hang on rounding."""
+    experiment = experiment.double()
+    if isinstance(experiment, Autoencoding):
+        return _check_autoencoding(experiment)
+    assert isinstance(experiment, Numbering)
+    return _check_numbering(experiment)
+
+
+def _check_autoencoding(experiment: Autoencoding) -> Report:
+    """The decoder as a function of its initial set."""
+    decoder = experiment.decoder
+    z = experiment.encoder(experiment.splits().test[0][:1].double())
+
+    def decode(start: Tensor) -> Tensor:
+        with torch.no_grad():
+            return decoder(z.expand(len(start), -1).contiguous(), init=start)
+
+    return equivariance.check(decode, size=decoder.size, dim=decoder.dim)
+
+
+def _check_numbering(experiment: Numbering) -> Report:
+    """The model as a function of its input set, and of its noise where it has any."""
+    model, inputs = experiment.model, experiment.splits().test[0][:SETS].double()
+    n = inputs.shape[1]
+    if isinstance(model, Numberer):
+
+        def number(sets: Tensor, noise: Tensor) -> Tensor:
+            with torch.no_grad():
+                return model(sets, init=0.1 * noise)
+
+        return equivariance.check(number, inputs, noise_dim=n, noise="joint")
+    if experiment.settings.model == "transformer-random-pe":
+        width = experiment.settings.net.hidden // 2
+        return equivariance.check(lambda x, noise: model(x, noise=noise), inputs, noise_dim=width, noise="fixed")
+    return equivariance.check(model, inputs)
