@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from setpred.average_precision import SetAveragePrecision as SetAveragePrecision
 from setpred.matching import Classes, assign, check_classes
 
 

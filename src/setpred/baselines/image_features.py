@@ -1,0 +1,38 @@
+"""What the slot models share: the small convolutional network before the slots, and the head after them."""
+
+import torch
+from torch import Tensor, nn
+
+
+class Convolutions(nn.Module):
+    """Four 5×5 convolutions with ReLU, strides 1, 2, 2, 1: `[batch, 3, h, w]` → `[batch, width, h / 4, w / 4]`."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for channels, stride in ((3, 1), (width, 2), (width, 2), (width, 1)):
+            layers += [nn.Conv2d(channels, width, kernel_size=5, stride=stride, padding=2), nn.ReLU(inplace=True)]
+        self.net = nn.Sequential(*layers)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.net(images.contiguous(memory_format=torch.channels_last))
+
+
+class ElementHead(nn.Module):
+    """From a slot to an element: a hidden layer, then sigmoids.
+
+    The first `coordinates` numbers are stretched from [0, 1] to [-1, 1], where positions are; the others are
+    one-hot numbers and the presence.
+    """
+
+    def __init__(self, width: int, dim: int, coordinates: int) -> None:
+        super().__init__()
+        if not 0 <= coordinates <= dim:
+            raise ValueError(f"coordinates is {coordinates}: an element has {dim} numbers, use 0 to {dim}")
+        self.coordinates = coordinates
+        self.net = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, dim), nn.Sigmoid())
+
+    def forward(self, slots: Tensor) -> Tensor:
+        """`[..., width]` → `[..., dim]`."""
+        numbers = self.net(slots)
+        return torch.cat([2 * numbers[..., : self.coordinates] - 1, numbers[..., self.coordinates :]], dim=-1)

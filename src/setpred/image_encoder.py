@@ -1,0 +1,146 @@
+"""From an image to the vector that a set is decoded from: a ResNet-18 without its pooling and head."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+class ImageEncoder(nn.Module):
+    """ResNet-18, batch normalisation and a 2×2 convolution with stride 2, flattened.
+
+    Each place of the last feature map sees 64×64 pixels of its own and what is around them, so the latent numbers
+    are shared out over `(size / 64)²` places: 1 at 64 pixels, 4 of 128 numbers at 128, 16 of 32 numbers at 256.
+
+    Args:
+        latent: numbers in the vector.
+        size: pixels a side, a multiple of 64.
+
+    Example:
+        >>> encoder = ImageEncoder(latent=512, size=64)
+        >>> encoder(torch.rand(2, 3, 64, 64)).shape
+        torch.Size([2, 512])
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, latent: int = 512, size: int = 128) -> None:
+        super().__init__()
+        if size < 64 or size % 64:
+            raise ValueError(f"size is {size}: resize the images to a multiple of 64 pixels, such as 64, 128 or 256")
+        places = (size // 64) ** 2
+        if latent < 1 or latent % places:
+            raise ValueError(f"latent is {latent}, {size} pixels a side make {places} places: use a multiple of that")
+        self.latent, self.size = latent, size
+        self.register_buffer("mean", torch.zeros(3, 1, 1))
+        self.register_buffer("std", torch.ones(3, 1, 1))
+        self.resnet = ResNet18()
+        self.norm = nn.BatchNorm2d(512)
+        self.project = nn.Conv2d(512, latent // places, kernel_size=2, stride=2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images `[batch, 3, size, size]` with values in [0, 1] → `[batch, latent]`."""
+        check_images(images, self.size)
+        images = (images - self.mean) / self.std
+        # Faster when a pixel's channels lie together. The weights stay as they are: safetensors wants them contiguous.
+        features = self.resnet(images.contiguous(memory_format=torch.channels_last))
+        return self.project(self.norm(features)).flatten(1)
+
+    def load_resnet18(self, state: Mapping[str, Tensor]) -> None:
+        """Take over the weights of a ResNet-18 that was trained on ImageNet, as torchvision names them.
+
+        Its classifier (`fc.*`) is left out. Images are from then on normalised as they were in that training; they
+        are still given in [0, 1].
+        """
+        state = {name: value for name, value in state.items() if not name.startswith("fc.")}
+        own = self.resnet.state_dict()
+        # Files written long ago do not count batches.
+        missing = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
+        unknown = [name for name in state if name not in own]
+        wrong = [name for name in own if name in state and state[name].shape != own[name].shape]
+        for names, trouble in ((missing, "lack"), (unknown, "hold an unknown"), (wrong, "have another shape of")):
+            if names:
+                raise ValueError(
+                    f"the weights {trouble} {names[0]!r} ({len(names)} such): give the state dict of a ResNet-18"
+                )
+        self.resnet.load_state_dict({**own, **state})
+        self.mean.copy_(torch.tensor(IMAGENET_MEAN).view(3, 1, 1))
+        self.std.copy_(torch.tensor(IMAGENET_STD).view(3, 1, 1))
+
+
+class ResNet18(nn.Module):
+    """The convolutions of a ResNet-18: `[batch, 3, height, width]` → `[batch, 512, height / 32, width / 32]`.
+
+    Its parameters have the names and shapes of torchvision's.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, kernel_size=7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
+        self.layer1 = nn.Sequential(Block(64, 64), Block(64, 64))
+        self.layer2 = nn.Sequential(Block(64, 128, stride=2), Block(128, 128))
+        self.layer3 = nn.Sequential(Block(128, 256, stride=2), Block(256, 256))
+        self.layer4 = nn.Sequential(Block(256, 512, stride=2), Block(512, 512))
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, images: Tensor) -> Tensor:
+        features = self.maxpool(self.relu(self.bn1(self.conv1(images))))
+        return self.layer4(self.layer3(self.layer2(self.layer1(features))))
+
+
+class Block(nn.Module):
+    """Two 3×3 convolutions added to their input, which is brought to their shape where it differs."""
+
+    def __init__(self, channels: int, out: int, stride: int = 1) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, out, kernel_size=3, stride=stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(out)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(out, out, kernel_size=3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(out)
+        self.downsample: nn.Module | None = None
+        if stride != 1 or channels != out:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(channels, out, kernel_size=1, stride=stride, bias=False), nn.BatchNorm2d(out)
+            )
+
+    def forward(self, features: Tensor) -> Tensor:
+        shortcut = features if self.downsample is None else self.downsample(features)
+        features = self.relu(self.bn1(self.conv1(features)))
+        return self.relu(self.bn2(self.conv2(features)).add_(shortcut))
+
+
+def check_images(images: Tensor, size: int | None = None) -> None:
+    """Raise unless `images` is `[batch, 3, size, size]`, real, and looks as if its values were in [0, 1].
+
+    >>> check_images(torch.zeros(2, 64, 64, 3))
+    Traceback (most recent call last):
+    ValueError: images are [2, 64, 64, 3]: pass [batch, 3, height, width], channels before pixels (permute(0, 3, 1, 2))
+    """
+    side = f"{size}, {size}" if size else "height, width"
+    if images.ndim != 4 or images.shape[1] != 3 or (size and images.shape[2:] != (size, size)):
+        hint = ""
+        if images.ndim == 4 and images.shape[-1] == 3:
+            hint = ", channels before pixels (permute(0, 3, 1, 2))"
+        elif images.ndim == 3:
+            hint = ", also for one image (unsqueeze(0))"
+        elif images.ndim == 4 and images.shape[1] == 3:
+            hint = ": resize them, or build the encoder for their size"
+        raise ValueError(f"images are {list(images.shape)}: pass [batch, 3, {side}]{hint}")
+    if not images.is_floating_point():
+        raise ValueError(f"images are {images.dtype}: pass floats in [0, 1] (images.float() / 255)")
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or images.numel() == 0:
+        return
+    # Far beyond what augmentation or normalisation can do: these are bytes, or not numbers.
+    low, high = (bound.item() for bound in images.detach().aminmax())
+    if not (low >= -10 and high <= 10):
+        raise ValueError(f"images hold values from {low:g} to {high:g}: pass [0, 1], bytes divided by 255")

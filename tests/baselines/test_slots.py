@@ -1,0 +1,157 @@
+"""Slot Attention and Slot MLP: published sizes, equivariance in the slots, the three losses."""
+
+import pytest
+import torch
+from torch import nn
+
+from setpred import equivariance, hungarian_loss
+from setpred.baselines import SlotAttention, SlotMLP, slot_loss
+
+
+def images(batch: int = 3, size: int = 16) -> torch.Tensor:
+    return torch.rand(batch, 3, size, size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def small(**sizes) -> SlotAttention:
+    return SlotAttention(**{"size": 5, "dim": 7, "width": 8, "hidden": 12, **sizes}).double()
+
+
+def small_mlp() -> SlotMLP:
+    return SlotMLP(image_size=16, size=5, dim=7, width=8, hidden=12).double()
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+def test_slot_attention_is_set_equivariant_in_its_initial_slots():
+    model = small().eval()
+    features = model.features(images(1)).detach()
+
+    def from_slots(slots: torch.Tensor) -> torch.Tensor:
+        return model.head(model.attention(features.expand(len(slots), -1, -1), slots)[-1])
+
+    assert equivariance.check(from_slots, size=5, dim=8).set_equivariant
+
+
+def test_equal_slots_stay_equal_and_noise_tells_them_apart():
+    model = small().eval()
+    same = model(images(), noise=torch.ones(5, 8))
+    assert torch.allclose(same, same[:, :1].expand_as(same))
+    assert (model(images()) - model(images())[:, :1])[:, 1:].abs().amax(-1).min() > 1e-6
+
+
+def test_all_places_are_shared_out_and_a_slot_takes_a_mean():
+    rounds = small(iterations=1).attention
+    features, slots = torch.randn(2, 9, 8).double(), torch.randn(2, 5, 8).double()
+    constant = features[:, :1].expand_as(features)
+    seen = []
+    rounds.gru.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    rounds(constant, slots)
+    mean = rounds.value(rounds.norm_features(constant))[:, :1]
+    assert torch.allclose(seen[0].view(2, 5, 8), mean.expand(2, 5, 8))
+    # Which places come first does not matter.
+    assert torch.allclose(rounds(features, slots), rounds(features.flip(1), slots))
+
+
+def test_where_a_thing_is_matters_to_slot_attention():
+    # Every place has the same features; only the position grid can tell them apart.
+    model = small().eval()
+    for layer in model.convolutions.net[::2]:
+        nn.init.zeros_(layer.weight)
+    features = model.features(images())
+    assert torch.pdist(features[0].detach()).min() > 1e-3
+
+
+def test_every_iteration_ends_with_the_prediction():
+    model = small(iterations=4).eval()
+    rounds = model(images(), every_iteration=True)
+    assert rounds.shape == (4, 3, 5, 7)
+    assert torch.equal(rounds[-1], model(images()))
+    assert torch.allclose(rounds[0], small_copy(model, 1)(images()))
+
+
+def small_copy(model: SlotAttention, iterations: int) -> SlotAttention:
+    copy = small(iterations=iterations).eval()
+    copy.load_state_dict(model.state_dict())
+    return copy
+
+
+def test_noise_is_fresh_in_training_and_fixed_in_evaluation():
+    model = small()
+    assert not torch.allclose(model(images()), model(images()))
+    model.eval()
+    assert torch.equal(model(images()), model(images()))
+    assert torch.allclose(model(images())[1:2], model(images()[1:2]))
+    noise = torch.randn(3, 5, 8)
+    assert torch.equal(model(images(), noise), model(images(), noise))
+    assert not torch.allclose(model(images(), noise), model(images()))
+
+
+@pytest.mark.parametrize("build", [small, small_mlp])
+def test_coordinates_reach_from_minus_one_to_one_and_the_rest_from_zero_to_one(build):
+    model = build().eval()
+    last = model.head.net[2]
+    for bias, low, high in ((-50.0, -1.0, 0.0), (50.0, 1.0, 1.0)):
+        nn.init.constant_(last.bias, bias)
+        sets = model(images())
+        assert torch.allclose(sets[..., :3], torch.tensor(low).double(), atol=1e-6)
+        assert torch.allclose(sets[..., 3:], torch.tensor(high).double(), atol=1e-6)
+
+
+@pytest.mark.parametrize("build", [small, small_mlp])
+def test_gradients_reach_every_parameter(build):
+    model = build()
+    slot_loss(model(images()), torch.rand(3, 5, 7).double()).sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_sizes_are_the_published_ones():
+    convolutions = (3 * 25 * 64 + 64) + 3 * (64 * 25 * 64 + 64)
+    norms, head = 2 * 64, (64 * 64 + 64) + (64 * 19 + 19)
+    features = convolutions + (4 * 64 + 64) + norms + 2 * (64 * 64 + 64)
+    gru = 3 * (64 * 64 + 64 * 64 + 2 * 64)
+    slots = 2 * 64 + 3 * norms + 3 * 64 * 64 + gru + (64 * 128 + 128) + (128 * 64 + 64)
+    assert parameters(SlotAttention()) == features + slots + head
+    mlp = (64 * 32 * 32 * 512 + 512) + (512 * 512 + 512) + (512 * 640 + 640)
+    with torch.device("meta"):
+        assert parameters(SlotMLP()) == convolutions + mlp + head
+    with torch.no_grad():
+        assert SlotAttention().features(torch.rand(1, 3, 128, 128)).shape == (1, 32 * 32, 64)
+
+
+def test_the_loss_weighs_coordinates_by_their_range():
+    target, prediction = torch.zeros(1, 2, 7), torch.zeros(1, 2, 7)
+    prediction[..., 1], prediction[..., 5] = 0.2, 0.4
+    for length in (1.0, 2.0, 6.0):
+        by_hand = ((0.2 * length / 2) ** 2 / 2 + 0.4**2 / 2) / 7
+        assert slot_loss(prediction, target, coordinate_range=length).item() == pytest.approx(by_hand)
+    # At [-1, 1] coordinates count as they do for iDSPN.
+    prediction, target = torch.randn(4, 5, 7), torch.randn(4, 5, 7)
+    assert torch.allclose(slot_loss(prediction, target, coordinate_range=2.0), hungarian_loss(prediction, target))
+
+
+def test_the_loss_over_iterations_is_the_mean_of_each_with_its_own_match():
+    rounds, target = torch.randn(3, 4, 5, 7), torch.randn(4, 2, 7)
+    mask = torch.tensor([[True, True], [True, False], [False, False], [True, True]])
+    each = torch.stack([slot_loss(sets, target, mask, coordinate_range=6.0) for sets in rounds])
+    together = slot_loss(rounds, target, mask, coordinate_range=6.0)
+    assert torch.allclose(together, each.mean(0))
+    assert together[2] == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: small()(images(), noise=torch.zeros(4, 8)), r"pass \[3, 5, 8\] or \[5, 8\]"),
+        (lambda: small()(torch.zeros(2, 16, 16, 3)), r"permute\(0, 3, 1, 2\)"),
+        (lambda: small_mlp()(images(size=20)), r"pass \[batch, 3, 16, 16\]"),
+        (lambda: SlotMLP(image_size=30), "multiple of 4 pixels"),
+        (lambda: SlotAttention(coordinates=20), "use 0 to 19"),
+        (lambda: SlotAttention(iterations=0), "each must be at least 1"),
+    ],
+)
+def test_wrong_arguments_get_one_line(call, message):
+    with pytest.raises(ValueError, match=message) as error:
+        call()
+    assert "\n" not in str(error.value)
