@@ -8,13 +8,11 @@ import json
 import os
 import sys
 import threading
-import time
 import traceback
 from pathlib import Path
 from typing import Any
 
 PARENT_GONE = 3
-DIVERGED = 4
 
 
 def main(folder: Path, order: dict[str, Any]) -> int:
@@ -27,13 +25,11 @@ def main(folder: Path, order: dict[str, Any]) -> int:
     (folder / "failure.json").unlink(missing_ok=True)
     for left_by_a_killed_process in folder.rglob(".*.tmp"):
         left_by_a_killed_process.unlink(missing_ok=True)
-    threading.Thread(target=_end_when_diverged, args=(folder,), daemon=True).start()
     try:
         train(make_settings(**order), folder, resume=True, quiet=True)
     except Exception as error:
         traceback.print_exc()
-        lines = str(error).splitlines() or [""]
-        record_failure(folder, f"{type(error).__name__}: {lines[0]}", diverged=False)
+        record_failure(folder, error)
         return 1
     return 0
 
@@ -42,21 +38,6 @@ def _end_with_parent() -> None:
     # os.read, not sys.stdin: a thread that waits inside a buffered reader would hold its lock when Python ends.
     os.read(0, 1)
     os._exit(PARENT_GONE)
-
-
-def _end_when_diverged(folder: Path, seconds: float = 2.0) -> None:
-    from .outcomes import has_diverged, read_progress, record_failure
-
-    last, seen = folder / "checkpoints" / "last.ckpt", 0
-    while True:
-        time.sleep(seconds)
-        written = last.stat().st_mtime_ns if last.exists() else 0
-        if written == seen:
-            continue
-        seen = written
-        if has_diverged(folder):
-            record_failure(folder, f"diverged by step {read_progress(folder).step}: the weights are NaN", diverged=True)
-            os._exit(DIVERGED)
 
 
 if __name__ == "__main__":

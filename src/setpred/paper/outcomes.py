@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 from ..errors import UsageError
 from ..files import replacing
 from ..training.run import read_config, read_result
@@ -70,22 +68,19 @@ def read_progress(folder: Path) -> Progress:
         return Progress()
 
 
-def record_failure(folder: Path, reason: str, diverged: bool) -> None:
-    """A failed run is a result: what it says stays in its folder."""
+def record_failure(folder: Path, error: Exception) -> None:
+    """A failed run is a result: what it says stays in its folder.
+
+    Training draws its random numbers from the seed, so a run whose weights stopped being numbers would lose them again.
+    """
+    progress = read_progress(folder)
+    reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    diverged = "NaN" in reason
+    if diverged:
+        reason = f"diverged after step {progress.step} ({reason})"
+    failure = {"reason": reason, "diverged": diverged, "step": progress.step, "seconds": progress.seconds}
     with replacing(folder / "failure.json") as temporary:
-        progress = read_progress(folder)
-        failure = {"reason": reason, "diverged": diverged, "step": progress.step, "seconds": progress.seconds}
         temporary.write_text(json.dumps(failure, indent=2) + "\n")
-
-
-def has_diverged(folder: Path) -> bool:
-    """Whether the run can only go on with weights that are not numbers, and no earlier ones are kept for the test."""
-    loss = read_progress(folder).loss
-    last = folder / "checkpoints" / "last.ckpt"
-    if loss is None or math.isfinite(loss) or (folder / "checkpoints" / "best.ckpt").exists() or not last.exists():
-        return False
-    weights = torch.load(last, map_location="cpu", weights_only=True)["state_dict"]
-    return not all(torch.isfinite(weight).all() for weight in weights.values())
 
 
 def _check_settings(run: Run) -> None:

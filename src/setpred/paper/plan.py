@@ -4,7 +4,7 @@ import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +94,11 @@ def make_plan(name: str, words: Sequence[str], out: Path, preset: str = "paper")
 
     departing = {key: value for key, value in sorted(changes.items()) if key not in HARMLESS}
     folder = out / _folder_name(table.name, preset, departing)
-    planned = [(cell, tuple(_run(table, cell, seed, preset, changes, folder) for seed in seeds)) for cell in cells]
-    # Settings take long to make: the first cell of a model shows whether they are right for all of its cells.
+    # Settings take long to make: those of a model show whether the changes are right in all of its cells.
+    models = {cell.model: make_settings(name, table.models[cell.model].model, preset, 0, changes) for cell in cells}
+    planned = [
+        (cell, tuple(_run(table, cell, seed, models[cell.model], changes, folder) for seed in seeds)) for cell in cells
+    ]
     firsts = {cell.model: (cell, runs[0]) for cell, runs in reversed(planned)}
     comparable = [_same_data(table, cell, run) for cell, run in firsts.values()]
     departures = [f"preset {preset}"] * (preset != "paper") + [f"{k}={_word(v)}" for k, v in departing.items()]
@@ -134,29 +137,20 @@ def select(table: Table, filters: Sequence[str]) -> tuple[list[Cell], list[int]]
     return cells, seeds
 
 
-def _run(table: Table, cell: Cell, seed: int, preset: str, changes: Mapping[str, Any], folder: Path) -> Run:
+def _run(table: Table, cell: Cell, seed: int, base: Settings, changes: Mapping[str, Any], folder: Path) -> Run:
     ours = table.models[cell.model]
-    fixed = _cell_changes(table, cell, preset)
+    fixed = {**ours.changes, **table.changes(cell, ours, base.data.train)}
     if taken := fixed.keys() & changes:
         raise UsageError(f"{min(taken)} is chosen by the cell: use the filters {', '.join(table.axes)}, model")
     name = "-".join([ours.name, *(f"{axis}{cell.at[axis]}" for axis in table.axes), f"seed{seed}"])
-    steps = changes.get("optim.steps", _base(table.name, ours.model, preset).optim.steps)
-    return Run(folder / name, table.name, ours.model, preset, seed, {**fixed, **changes}, steps)
-
-
-def _cell_changes(table: Table, cell: Cell, preset: str) -> dict[str, Any]:
-    ours = table.models[cell.model]
-    return {**ours.changes, **table.changes(cell, ours, _base(table.name, ours.model, preset).data.train)}
-
-
-@cache
-def _base(task: str, model: str, preset: str) -> Settings:
-    return make_settings(task, model, preset)
+    return Run(folder / name, table.name, ours.model, base.preset, seed, {**fixed, **changes}, base.optim.steps)
 
 
 def _same_data(table: Table, cell: Cell, run: Run) -> bool:
-    paper = make_settings(table.name, run.model, "paper", overrides=_cell_changes(table, cell, "paper"))
-    return bool(run.settings.data == paper.data)
+    ours = table.models[cell.model]
+    train = make_settings(table.name, ours.model, "paper").data.train
+    overrides = {**ours.changes, **table.changes(cell, ours, train)}
+    return bool(run.settings.data == make_settings(table.name, ours.model, "paper", overrides=overrides).data)
 
 
 def _published_name(table: Table, name: str) -> str:
