@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .kernels.simplex import in_rows, project_simplex, project_simplex_
+
 
 class Constraint:
     """Base of the constraints."""
@@ -19,6 +21,10 @@ class Constraint:
 
     def __call__(self, sets: Tensor) -> Tensor:
         raise NotImplementedError
+
+    def project_(self, sets: Tensor) -> None:
+        """Project in place, without a graph."""
+        sets.copy_(self(sets))
 
 
 @dataclass
@@ -32,19 +38,13 @@ class Simplex(Constraint):
     total: float = 1.0
 
     def __call__(self, sets: Tensor) -> Tensor:
-        sets = sets - sets.detach().amax(dim=-1, keepdim=True)  # changes nothing but the rounding
-        support = self._support(sets.detach())
-        count = support.sum(dim=-1, keepdim=True)
-        excess = (sets.masked_fill(~support, 0.0).sum(dim=-1, keepdim=True) - self.total) / count
-        return (sets - excess).masked_fill(~support, 0.0).clamp(min=0.0)
+        return project_simplex(sets, self.total)
 
-    def _support(self, sets: Tensor) -> Tensor:
-        """Which entries stay positive."""
-        ranked = sets.sort(dim=-1, descending=True).values
-        count = torch.arange(1, sets.shape[-1] + 1, device=sets.device, dtype=sets.dtype)
-        thresholds = (ranked.cumsum(dim=-1) - self.total) / count
-        kept = (ranked > thresholds).sum(dim=-1, keepdim=True).clamp(min=1)
-        return sets > thresholds.gather(-1, kept - 1)
+    def project_(self, sets: Tensor) -> None:
+        if in_rows(sets):
+            project_simplex_(sets, self.total)
+        else:
+            super().project_(sets)
 
 
 @dataclass
@@ -123,3 +123,7 @@ class Fields(Constraint):
             pieces += [sets[..., end:start], part(sets[..., start:stop])]
             end = stop
         return torch.cat([*pieces, sets[..., end:]], dim=-1)
+
+    def project_(self, sets: Tensor) -> None:
+        for (start, stop), part in self.parts.items():
+            part.project_(sets[..., start:stop])

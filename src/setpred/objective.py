@@ -64,7 +64,7 @@ class Objective:
         """
         if not graph:
             if self.compiled is not None:
-                return self._compiled_gradient(self.compiled, sets.detach())
+                return self.compiled(sets)
             sets = sets.detach().requires_grad_()
         with torch.enable_grad():
             loss = self.loss(self.fill(sets))
@@ -76,17 +76,7 @@ class Objective:
     @cached_property
     def compiled(self) -> FastGradient | None:
         """The gradient without a graph, compiled, for the encoders that have one."""
-        return fast_gradient(self.encoder, self.z, self.mask)
-
-    def _compiled_gradient(self, compiled: FastGradient, sets: Tensor) -> tuple[Tensor, Tensor]:
-        loss, grad = compiled(sets)
-        if self.start is not None:
-            start = self.start.detach()
-            loss += self.weight * self._distance(sets, start)
-            grad.add_((sets - start) * (self.weight / self._free_count(sets)))
-        if self.given is not None:
-            grad.masked_fill_(self.given, 0.0)
-        return loss, grad
+        return fast_gradient(self.encoder, self.z, self.mask, self.start, self.weight, self.given)
 
     def select(self, chosen: Tensor | slice) -> "Objective":
         """The same problem for some examples of the batch."""
@@ -95,15 +85,10 @@ class Objective:
 
     def _distance(self, sets: Tensor, start: Tensor) -> Tensor:
         square = 0.5 * (sets - start).square()
-        if self.given is not None:
-            square = square.masked_fill(self.given, 0.0)
-        return (square / self._free_count(sets)).sum(dim=(1, 2))
-
-    def _free_count(self, sets: Tensor) -> Tensor | int:
-        """Entries of an example that are optimised, `[batch, 1, 1]`, or one number for all."""
         if self.given is None:
-            return sets[0].numel() if len(sets) else 1
-        return (~self.given).sum(dim=(1, 2), keepdim=True).clamp(min=1)
+            return square.mean(dim=(1, 2))
+        free = (~self.given).sum(dim=(1, 2)).clamp(min=1)
+        return square.masked_fill(self.given, 0.0).sum(dim=(1, 2)) / free
 
 
 def takes_mask(encoder: nn.Module) -> bool:

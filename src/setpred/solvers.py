@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .constraints import Constraint
+from .kernels.steps import momentum_step_
 from .kernels.threads import run_on_cores
 from .kernels.threads import shares as shares_of
 from .objective import Objective
@@ -60,12 +61,21 @@ class Solver:
         """Whether its state is one tensor (or None) that can be cut along the batch."""
         return True
 
+    @property
+    def in_place(self) -> bool:
+        """Whether it has a compiled `update_`."""
+        return False
+
     def start(self, sets: Tensor) -> Any:
         """The state before the first step."""
         return None
 
     def update(self, sets: Tensor, grad: Tensor, state: Any, t: int) -> tuple[Tensor, Any]:
         """The sets after step `t`, and the state to go on with."""
+        raise NotImplementedError
+
+    def update_(self, sets: Tensor, grad: Tensor, state: Any, clipped: Tensor, t: int) -> None:
+        """Clip and `update` in place, counting in `clipped`; only where `in_place`."""
         raise NotImplementedError
 
 
@@ -95,6 +105,14 @@ class Nesterov(Solver):
         momentum = _at(self.momentum, t)
         velocity = torch.add(grad, state, alpha=momentum)
         return torch.sub(sets, torch.add(grad, velocity, alpha=momentum), alpha=_at(self.lr, t)), velocity
+
+    @property
+    def in_place(self) -> bool:
+        return self.tol is None
+
+    def update_(self, sets: Tensor, grad: Tensor, state: Tensor, clipped: Tensor, t: int) -> None:
+        """Clipping and `update` in one pass over memory, for float32 on the CPU."""
+        momentum_step_(sets, grad, state, clipped, _at(self.lr, t), _at(self.momentum, t), self.clip or 0.0)
 
 
 @dataclass(init=False)
@@ -189,7 +207,7 @@ class Descent:
         self.sets = self._admissible(sets)
         self.state = solver.start(self.sets)
         self.t = 0
-        self.loss = self.clipped = sets.new_zeros(len(sets))
+        self.loss, self.clipped = sets.new_zeros(len(sets)), sets.new_zeros(len(sets))
         self.grad = torch.zeros_like(self.sets)
         self.running: Tensor | None = None
         self.watch: Callable[[Tensor, Tensor, Tensor], None] | None = None
@@ -198,14 +216,26 @@ class Descent:
         """Advance up to iteration `steps` without a graph, in constant memory."""
         if self.objective.compiled is None or not self.solver.separable or self.watch is not None:
             return self._run_here(steps)
+        self.sets = self.sets.detach().clone()  # the compiled updates work in place
         shares = [self._share(part) for part in shares_of(len(self.sets))]
         run_on_cores(lambda share: share._run_here(steps), shares)
         self._join(shares)
 
     def _run_here(self, steps: int) -> None:
+        compiled = self.objective.compiled is not None and self.solver.in_place and self.watch is None
+        move = self._advance_in_place if compiled else self.advance
         with torch.no_grad():
             while self.t < steps and not self.finished:
-                self.advance(*self.objective.gradient(self.sets))
+                move(*self.objective.gradient(self.sets))
+
+    def _advance_in_place(self, loss: Tensor, grad: Tensor) -> None:
+        """`advance` without a graph, a watch or a tolerance."""
+        self.loss, self.grad = loss, grad
+        self.solver.update_(self.sets, grad, self.state, self.clipped, self.t)
+        if self.constraint is not None:
+            self.constraint.project_(self.sets)
+            self.sets = self.objective.fill(self.sets)
+        self.t += 1
 
     def _share(self, part: slice) -> "Descent":
         """This descent for some of the examples."""

@@ -15,7 +15,8 @@ class Convolutions(nn.Module):
         self.net = nn.Sequential(*layers)
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.net(images.contiguous(memory_format=torch.channels_last))
+        # In [-1, 1], as published: around zero a picture is further from the constant that biases can stand for.
+        return self.net((2 * images - 1).contiguous(memory_format=torch.channels_last))
 
 
 class ElementHead(nn.Module):
@@ -36,3 +37,22 @@ class ElementHead(nn.Module):
         """`[..., width]` → `[..., dim]`."""
         numbers = self.net(slots)
         return torch.cat([2 * numbers[..., : self.coordinates] - 1, numbers[..., self.coordinates :]], dim=-1)
+
+
+def start_as_published(model: nn.Module) -> None:
+    """Glorot's uniform weights and zero biases everywhere, orthogonal matrices for the state of a GRU.
+
+    With torch's own start the image fades through the convolutions and the position grid drowns what is left.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.GRUCell):
+            for gate in range(3):
+                rows = slice(gate * module.hidden_size, (gate + 1) * module.hidden_size)
+                nn.init.xavier_uniform_(module.weight_ih[rows])
+                nn.init.orthogonal_(module.weight_hh[rows])
+            nn.init.zeros_(module.bias_ih)
+            nn.init.zeros_(module.bias_hh)

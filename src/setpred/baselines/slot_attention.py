@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from setpred.baselines.image_features import Convolutions, ElementHead
+from setpred.baselines.image_features import Convolutions, ElementHead, start_as_published
 from setpred.image_encoder import check_images
 from setpred.matching import hungarian_loss
 
@@ -54,6 +54,7 @@ class SlotAttention(nn.Module):
         nn.init.xavier_uniform_(self.log_std)
         self.attention = SlotRounds(width, hidden, iterations)
         self.head = ElementHead(width, dim, coordinates)
+        start_as_published(self)
 
     def forward(self, images: Tensor, noise: Tensor | None = None, every_iteration: bool = False) -> Tensor:
         """The predicted sets, `[batch, size, dim]`, or `[iterations, batch, size, dim]` for every iteration's.

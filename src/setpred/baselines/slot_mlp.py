@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from setpred.baselines.image_features import Convolutions, ElementHead
+from setpred.baselines.image_features import Convolutions, ElementHead, start_as_published
 from setpred.image_encoder import check_images
 
 
@@ -49,6 +49,7 @@ class SlotMLP(nn.Module):
             nn.Unflatten(1, (size, width)),
         )
         self.head = ElementHead(width, dim, coordinates)
+        start_as_published(self)
 
     def forward(self, images: Tensor) -> Tensor:
         """Images `[batch, 3, image_size, image_size]` with values in [0, 1] → `[batch, size, dim]`."""

@@ -24,6 +24,7 @@ from .lanes import (
     read_float,
     relu,
     residual,
+    shift,
     write_float,
 )
 
@@ -164,6 +165,11 @@ def simplex_rows(values, row, scratch, rows, width, total):
             fill(scratch + whole, np.float32(-np.inf))
             for at in range(whole, 4 * width, 4):
                 write_float(scratch + at, read_float(x + at))
+        largest = read_float(x)
+        for at in range(4, 4 * width, 4):
+            largest = max(largest, read_float(x + at))
+        for at in range(0, padded, FLOATS):  # relative to the largest, sums of large values keep their digits
+            shift(scratch + at, largest)
         threshold, support = np.float32(-np.inf), np.float32(0.0)
         for _ in range(width + 1):  # rounding could make it swing for ever
             before = support

@@ -180,6 +180,16 @@ def add_above(typing: Any, values: Any, threshold: Any, total: Any, count: Any) 
 
 
 @intrinsic
+def shift(typing: Any, values: Any, amount: Any) -> Any:
+    """`values = values - amount`."""
+
+    def emit(b: Any, values: Any, amount: Any) -> None:
+        store(b, b.fsub(load(b, values), splat(b, amount)), values)
+
+    return types.void(types.int64, types.float32), emits(emit)
+
+
+@intrinsic
 def lower(typing: Any, values: Any, threshold: Any) -> Any:
     """`values = max(values - threshold, 0)`, a NaN stays one."""
 

@@ -25,6 +25,7 @@ def project_simplex(x: Tensor, total: float = 1.0) -> Tensor:
 
 def torch_project_simplex(x: Tensor, total: float) -> Tensor:
     """The reference: any device, any type, by sorting."""
+    x = x - x.amax(dim=-1, keepdim=True)  # changes nothing but the rounding
     ranked = x.sort(dim=-1, descending=True).values
     count = torch.arange(1, x.shape[-1] + 1, device=x.device, dtype=x.dtype)
     thresholds = (ranked.cumsum(dim=-1) - total) / count
@@ -49,11 +50,23 @@ def project_simplex_(x: Tensor, total: float = 1.0) -> None:
     """
     from .compiled import simplex_rows, simplex_scratch
 
-    width, rows = x.shape[-1], x.view(-1, x.shape[-1]) if x.is_contiguous() else x.flatten(0, -2)
-    if not readable((x,)) or rows.data_ptr() != x.data_ptr() or (width > 1 and rows.stride(1) != 1):
+    if not in_rows(x):
         raise ValueError(f"x of shape {list(x.shape)} is not made of rows in memory: use project_simplex")
+    width, rows = x.shape[-1], _rows(x)
     scratch = torch.empty(simplex_scratch(width), dtype=torch.uint8)
     simplex_rows(rows.data_ptr(), 4 * rows.stride(0), scratch.data_ptr(), len(rows), width, total)
+
+
+def in_rows(x: Tensor) -> bool:
+    """Whether the compiled projection can work on this memory in place."""
+    if not (readable((x,)) and numba_runs()):
+        return False
+    rows = _rows(x)
+    return rows.data_ptr() == x.data_ptr() and (x.shape[-1] <= 1 or rows.stride(1) == 1)
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x[None] if x.ndim == 1 else x.flatten(0, -2)
 
 
 @torch.library.custom_op("setpred::project_simplex", mutates_args=())

@@ -47,10 +47,11 @@ def read_outcome(run: Run) -> Outcome:
         result = read_result(run.folder) if (run.folder / "result.json").exists() else None
     except UsageError as error:
         return Outcome(run, "failed", reason=str(error), final=True)
-    if result is not None and math.isfinite(result["metrics"].get("loss", 0.0)):
-        return Outcome(run, "finished", result, final=True)
     if result is not None:
-        return Outcome(run, "failed", result, f"diverged: the test loss is {result['metrics']['loss']}", final=True)
+        loss = result["metrics"].get("loss")
+        if isinstance(loss, float) and not math.isfinite(loss):
+            return Outcome(run, "failed", result, f"diverged: the test loss is {loss}", final=True)
+        return Outcome(run, "finished", result, final=True)
     failure = _read_failure(run.folder)
     if failure is not None:
         return Outcome(run, "failed", reason=failure["reason"], final=failure["diverged"])

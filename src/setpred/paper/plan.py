@@ -95,7 +95,10 @@ def make_plan(name: str, words: Sequence[str], out: Path, preset: str = "paper")
     departing = {key: value for key, value in sorted(changes.items()) if key not in HARMLESS}
     folder = out / _folder_name(table.name, preset, departing)
     # Settings take long to make: those of a model show whether the changes are right in all of its cells.
-    models = {cell.model: make_settings(name, table.models[cell.model].model, preset, 0, changes) for cell in cells}
+    models = {
+        model: make_settings(name, table.models[model].model, preset, 0, changes)
+        for model in dict.fromkeys(cell.model for cell in cells)
+    }
     planned = [
         (cell, tuple(_run(table, cell, seed, models[cell.model], changes, folder) for seed in seeds)) for cell in cells
     ]

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..errors import UsageError
 from .outcomes import Outcome, read_outcome
 from .plan import Plan
 from .published import Cell, Table
@@ -68,7 +69,7 @@ def compare(plan: Plan, remarks: Sequence[str] = ()) -> Comparison:
     table, rows = plan.table, []
     for cell, runs in plan.cells:
         outcomes = tuple(read_outcome(run) for run in runs)
-        values = tuple(table.scale * o.result["metrics"][cell.metric] for o in outcomes if o.status == "finished")
+        values = tuple(table.scale * _metric(o, cell.metric) for o in outcomes if o.status == "finished")
         said = verdict(table, cell, statistics.fmean(values)) if values and plan.comparable else ""
         rows.append(Row(cell, table.models[cell.model].name, outcomes, values, said))
     return Comparison(plan, tuple(rows), tuple(remarks))
@@ -87,3 +88,11 @@ def verdict(table: Table, cell: Cell, mean: float) -> str:
     if abs(mean - cell.mean) <= 2 * cell.std:
         return WITHIN
     return BETTER if (mean < cell.mean) == table.lower_is_better else WORSE
+
+
+def _metric(outcome: Outcome, name: str) -> float:
+    try:
+        return float(outcome.result["metrics"][name])
+    except (KeyError, TypeError, ValueError):
+        path = outcome.run.folder / "result.json"
+        raise UsageError(f"{path} holds no {name}: move the folder away to train the run again") from None

@@ -60,6 +60,8 @@ def published(run: Run) -> Published | None:
         if ours is None or ours.model != run.model or cell.mean is None or not cell.certain:
             continue
         changes = {**ours.changes, **table.changes(cell, ours, examples)}
+        if any(run[key] != value for key, value in changes.items()):
+            continue
         settings = flatten(to_dict(make_settings(run.task, ours.model, "paper", run.settings.seed, changes)))
         if all(run[key] == value for key, value in settings.items() if not key.startswith("trainer.")):
             return Published(cell.mean / table.scale, (cell.std or 0.0) / table.scale)

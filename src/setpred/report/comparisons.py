@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from .averages import Average, Published
 from .look import INK, MUTED, PAPER, legend_below, model_style, panel
-from .runs import label
+from .runs import label, problem_letters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
+# A bar's length means something only on a linear axis, as long as the shortest can still be seen.
+LINEAR_UP_TO = 30
 Bar = tuple[str, Average]
 """A bar's name in the legend, and what it shows."""
 
@@ -23,8 +25,7 @@ def equal_iterations(shown: Sequence[Average]) -> "Figure":
     groups = [[(_series(a, shown), a) for a in shown if a.run["solver.steps"] == count] for count in steps]
     _bars(axes, groups)
     axes.set_xticks(range(len(steps)), [f"T={count}" for count in steps])
-    axes.set_yscale("log")
-    axes.set(title="Equal iterations: test loss")
+    axes.set(title=f"{problem_letters(shown[0].run)}: loss at equal iterations")
     legend_below(figure, axes, columns=1)
     return figure
 
@@ -44,8 +45,7 @@ def equal_computation(shown: Sequence[Average]) -> "Figure | None":
     figure, axes = panel(height=3.3)
     _bars(axes, groups)
     axes.set_xticks(range(len(names)), names)
-    axes.set_yscale("log")
-    axes.set(title="Equal computation: test loss")
+    axes.set(title=f"{problem_letters(shown[0].run)}: loss at equal computation")
     legend_below(figure, axes, columns=1)
     return figure
 
@@ -59,22 +59,26 @@ def references(shown: Sequence[Average]) -> dict[tuple[int, int], Average]:
     return found
 
 
-def relative_losses(shown: Sequence[Average], fixed: str, value: int) -> "Figure":
-    """Losses divided by the reference's, for one n and all d or the other way round (Figures 2 and 3)."""
+def relative_losses(shown: Sequence[Average], fixed: str, value: int) -> "Figure | None":
+    """Losses divided by the reference's, for one n and all d or the other way round (Figures 2 and 3).
+
+    None where there is a single size, which the absolute losses already show.
+    """
     other = "data.d" if fixed == "data.n" else "data.n"
     reference = references(shown)
-    here = [a for a in shown if a.run[fixed] == value and (a.run["data.n"], a.run["data.d"]) in reference]
-    sizes = sorted({a.run[other] for a in here})
-    groups = []
-    for size in sizes:
-        own = [a for a in here if a.run[other] == size]
-        unit = reference[(own[0].run["data.n"], own[0].run["data.d"])]
-        groups.append([(_series(a, shown, keep=True), _divided(a, unit)) for a in own])
-    figure, axes = panel(height=3.6)
-    _bars(axes, groups)
+    groups: dict[int, list[Bar]] = {}
+    # All models at the fewest iterations first, as the paper has it.
+    for average in sorted(shown, key=lambda a: (a.run[other], a.run["solver.steps"])):
+        unit = reference.get((average.run["data.n"], average.run["data.d"]))
+        if average.run[fixed] == value and unit is not None:
+            bar = _series(average, shown, keep=True), _divided(average, unit)
+            groups.setdefault(average.run[other], []).append(bar)
+    if len(groups) < 2:
+        return None
+    figure, axes = panel(height=3.8)
+    _bars(axes, list(groups.values()))
     axes.axhline(1, color=MUTED, linewidth=1)
-    axes.set_xticks(range(len(sizes)), [f"{other[-1]}={size}" for size in sizes])
-    axes.set_yscale("log")
+    axes.set_xticks(range(len(groups)), [f"{other[-1]}={size}" for size in groups])
     axes.set(title=f"{fixed[-1]}={value}: loss relative to DSPN")
     legend_below(figure, axes)
     return figure
@@ -101,9 +105,10 @@ def accuracies(shown: Sequence[Average]) -> "Figure":
 
 def _bars(axes: "Axes", groups: Sequence[Sequence[Bar]]) -> None:
     """Bars side by side in each group, every series in the same place of all groups."""
-    names = list(dict.fromkeys(name for group in groups for name, _ in group))
+    fullest = max(groups, key=len)
+    names = list(dict.fromkeys(name for group in (fullest, *groups) for name, _ in group))
     models: dict[str, list[str]] = {}
-    width = 0.84 / max(1, len(names))
+    width = min(0.26, 0.84 / len(names))
     for group in groups:
         for name, average in group:
             of_model = models.setdefault(average.run.model, [])
@@ -124,6 +129,13 @@ def _bars(axes: "Axes", groups: Sequence[Sequence[Bar]]) -> None:
     if any(average.published is not None for group in groups for _, average in group):
         axes.errorbar([], [], yerr=[], label="published, mean ± std", **_published_style())
     axes.grid(False, axis="x")
+    axes.set_xlim(-0.6, len(groups) - 0.4)
+    means = [average.mean for group in groups for _, average in group]
+    if max(means) > LINEAR_UP_TO * min(means):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+        axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
 
 
 def _published_style() -> dict[str, Any]:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from .evidence import Evidence
-from .look import INK, MUTED, legend_below, model_style, panel
-from .runs import Run, label
+from .look import INK, MUTED, PAPER, legend_below, model_style, panel
+from .runs import Run, label, problem_letters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ def loss_curves(runs: Sequence[Run]) -> "Figure":
             axes.plot(steps, run.curve["val/loss"], linestyle=":", linewidth=1.2, color=colour)
     if any("val/loss" in run.curve for run in runs):
         axes.plot([], [], linestyle=":", color=INK, linewidth=1.2, label="validation")
-    axes.set(xlabel="training step", title="Training loss")
+    axes.set(xlabel="training step", title=f"{problem_letters(runs[0])}: training loss")
     _log_if_wide(axes, (value for run in runs for value in run.curve.get("train/loss", [])))
     legend_below(figure, axes, columns=1 if len(runs) < 4 else 2)
     return figure
@@ -46,7 +46,9 @@ def accuracy_curves(runs: Sequence[Run]) -> "Figure":
         percent = [100 * value for value in run.curve["val/accuracy"]]
         common = {"marker": mark, "markersize": 3.5, "markevery": max(1, len(steps) // 8)}
         axes.plot(steps, percent, color=colour, linestyle=dashes, label=name, clip_on=False, **common)
-    axes.set(xlabel="training step", title="Validation sets entirely right, %", ylim=(0, 100))
+    axes.set(
+        xlabel="training step", title=f"{problem_letters(runs[0])}: validation sets entirely right, %", ylim=(0, 100)
+    )
     legend_below(figure, axes, columns=1 if len(runs) < 4 else 2)
     return figure
 
@@ -65,11 +67,14 @@ def inner_optimisation(shown: Sequence[Evidence], what: str) -> "Figure":
         axes.fill_between(iterations, low, high, color=colour, alpha=0.16, linewidth=0)
         marks = {"marker": mark, "markersize": 3.5, "markevery": 12}
         axes.plot(iterations, middle, color=colour, linestyle=dashes, label=name, **marks)
+        trained = run["solver.steps"]
+        if trained < len(middle):
+            axes.plot(trained, middle[trained], "o", color=colour, markerfacecolor=PAPER, markersize=6.5, zorder=4)
     for steps in sorted({run["solver.steps"] for run in runs}):
         axes.axvline(steps, color=MUTED, linestyle=(0, (2, 2)), linewidth=1)
         axes.text(steps, 1.0, f" T={steps}", transform=axes.get_xaxis_transform(), va="top", color=MUTED, fontsize=8)
-    title = {"objective": "What the decoder minimises: inner objective", "error": "What we want: error of the set"}
-    axes.set(xlabel="inner iteration", title=title[what])
+    title = {"objective": "inner objective, what is minimised", "error": "error of the set, what is wanted"}
+    axes.set(xlabel="inner iteration", title=f"{problem_letters(runs[0])}: {title[what]}")
     axes.margins(x=0.01)
     _log_if_wide(axes, medians)
     legend_below(figure, axes, columns=1 if len(runs) < 4 else 2)

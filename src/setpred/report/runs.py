@@ -4,6 +4,7 @@ import csv
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,15 @@ NAMES = {
     "bilstm": "BiLSTM",
 }
 # What tells one run from another, in the order and the letters of the paper; the rest is named by its key.
-SHORT = {"data.n": "n", "data.d": "d", "solver.steps": "T", "data.classes": "classes", "data.train": "samples"}
+SHORT = {
+    "data.n": "n",
+    "data.d": "d",
+    "solver.steps": "T",
+    "data.classes": "classes",
+    "data.train": "samples",
+    "preset": "preset",
+}
+ALWAYS = ("data.n", "data.d", "solver.steps", "data.classes")
 WITHOUT_SOLVER = ("deepsets", "bilstm", "transformer")
 
 
@@ -72,7 +81,7 @@ class Run:
         apart = ("seed", "trainer.logger", "trainer.round", "trainer.accelerator", "trainer.devices", "trainer.nodes")
         return tuple((key, value) for key, value in self.asked.items() if key not in apart)
 
-    @property
+    @cached_property
     def changes(self) -> dict[str, Any]:
         """What was asked for beyond the preset and the model."""
         s = self.settings
@@ -115,22 +124,22 @@ def read_curve(path: Path) -> dict[str, list[float]]:
 def describe(run: Run, among: Iterable[Run], without: tuple[str, ...] = (), always: bool = False) -> str:
     """In a few words the settings, except those in `without`, in which runs differ.
 
-    A change that all of them share is said once elsewhere, and a label stays short; `always` names n, d, T regardless.
+    A change that all of them share is said once elsewhere, and a label stays short. With `always`, n, d, T and the
+    classes are named in any case.
     """
     others = list(among)
     keys = dict.fromkeys([*SHORT, *(key for other in others for key in other.changes)])
-    differ = [key for key in keys if len({other[key] for other in others if _has(other, key)}) > 1]
-    keys = dict.fromkeys([*SHORT, *differ] if always else differ)
-    return ", ".join(
-        f"{SHORT.get(key, key)}={_short(run[key])}" for key in keys if _has(run, key) and key not in without
-    )
+    differ = {key for key in keys if len({other[key] for other in others if _has(other, key)}) > 1}
+    said = differ | set(ALWAYS) if always else differ
+    words = [key for key in keys if key in said and key not in without and _has(run, key)]
+    return ", ".join(f"{SHORT.get(key, key)}={_short(run[key])}" for key in words)
 
 
 def shared_changes(runs: Sequence[Run]) -> str:
-    """What all runs were asked for beyond their presets, except what `describe` always says."""
+    """What all runs were asked for beyond their presets, except what stands in every description."""
     first, *others = [run.changes for run in runs]
     shared = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
-    return ", ".join(f"{key}={_short(value)}" for key, value in shared.items() if key not in SHORT)
+    return ", ".join(f"{key}={_short(value)}" for key, value in shared.items() if key not in ALWAYS)
 
 
 def label(run: Run, among: Iterable[Run], without: tuple[str, ...] = ()) -> str:
@@ -154,6 +163,12 @@ def problem_name(run: Run) -> str:
     if run.task == "numbering":
         return f"{run['data.n']} elements of {run['data.classes']} classes, {run['data.train']:,} training examples"
     return run.task
+
+
+def problem_letters(run: Run) -> str:
+    """The data in the paper's letters, for the title of a panel."""
+    sizes = [f"{SHORT[key]}={run[key]}" for key in ("data.n", "data.d", "data.classes") if run[key] is not None]
+    return ", ".join(sizes) or run.task
 
 
 def in_order(runs: list[Run]) -> list[Run]:

@@ -1,14 +1,18 @@
 """The sections of a report, each made from the runs it has something to say about."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .averages import METRICS, Average, Published, averages, published
-from .comparisons import accuracies, equal_computation, equal_iterations, references, relative_losses
+from .comparisons import accuracies, equal_computation, equal_iterations, relative_losses
 from .curves import accuracy_curves, inner_optimisation, loss_curves
 from .evidence import ITERATIONS, TRACED, Evidence
 from .markup import Drawing, Section, cards, cell, heading, model_key, numbered, paragraph, table
 from .runs import Run, describe, grouped, label, problem_name, shared_changes
 from .sets import example_sets, grid
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHOWN = 3
 """Examples of a kind."""
@@ -61,73 +65,66 @@ def compared(runs: Sequence[Run]) -> Section:
     """Bar charts where there is something to compare."""
     section = Section("Models compared")
     found = averages(runs)
-    for number, group in enumerate(_by_problem(found, "numbering"), start=1):
+    if groups := _comparable(found, "numbering"):
         sentence = (
-            f"Numbering, {problem_name(group[0].run)}: a set counts only if every element is right, so a model that "
-            f"cannot tell equal elements apart stays at zero.{_beside(group)}"
+            "Numbering: a set counts only if every element is right, so a model that cannot tell equal elements apart "
+            f"stays at zero.{_beside(groups)}"
         )
-        section.blocks.append(Drawing(f"accuracy-{number}", sentence, [accuracies(group)]))
-    points = [average for average in found if average.run.task == "autoencoding"]
-    for number, group in enumerate(_by_problem(points, "autoencoding"), start=1):
-        both = [equal_iterations(group), equal_computation(group)]
+        section.blocks.append(Drawing("accuracy", sentence, [accuracies(group) for group in groups]))
+    if groups := _comparable(found, "autoencoding"):
         sentence = (
-            f"Autoencoding, {problem_name(group[0].run)}: lower is better, each dot is a seed. Compare the bars of a "
-            f"group; an iteration of DSPN costs about two of iDSPN, so equal computation is the fairer race."
-            f"{_beside(group)}"
+            "Autoencoding: lower is better, each dot is a seed. Compare the bars of a group; an iteration of DSPN costs "
+            f"about two of iDSPN, so equal computation is the fairer race.{_beside(groups)}"
         )
-        section.blocks.append(Drawing(f"losses-{number}", sentence, [figure for figure in both if figure is not None]))
-    reference = references(points)
-    if len(reference) > 1:
-        ns, ds = (sorted({place[i] for place in reference}) for i in (0, 1))
-        panels = [relative_losses(points, "data.n", n) for n in ns] + [relative_losses(points, "data.d", d) for d in ds]
-        sentence = (
-            "Losses relative to DSPN at its fewest iterations, by set size n and by dimension d: bars below the line "
-            f"beat it. Look where the advantage shrinks.{_beside(points)}"
-        )
-        section.blocks.append(Drawing("relative", sentence, panels))
+        both = [figure for group in groups for figure in (equal_iterations(group), equal_computation(group))]
+        section.blocks.append(Drawing("losses", sentence, [figure for figure in both if figure is not None]))
+        if panels := _relative([average for group in groups for average in group]):
+            sentence = (
+                "Autoencoding: losses relative to DSPN at its fewest iterations, by set size n and by dimension d. Bars "
+                f"below the line beat it; look where the advantage shrinks.{_beside(groups)}"
+            )
+            section.blocks.append(Drawing("relative", sentence, panels))
     return section
 
 
 def learning(runs: Sequence[Run]) -> Section:
-    """Loss curves, and accuracy where it is followed, a panel a problem."""
+    """Loss curves, and accuracy where it is followed, panels for each problem."""
     section = Section("Learning")
-    for number, group in enumerate(grouped(runs, lambda run: run.problem), start=1):
-        group = [run for run in group if run.curve.get("step")]
-        if not group:
-            continue
-        panels = [loss_curves(group)]
-        sentence = f"{group[0].task.capitalize()}, {problem_name(group[0])}: how fast each model learns"
-        judged = [run for run in group if "val/accuracy" in run.curve]
-        if judged:
-            panels.insert(0, accuracy_curves(judged))
+    begun = [run for run in runs if run.curve.get("step")]
+    for of_task in grouped(begun, lambda run: run.task):
+        sentence = f"{of_task[0].task.capitalize()}: how fast each model learns"
+        panels = []
+        for group in grouped(of_task, lambda run: run.problem):
+            judged = [run for run in group if "val/accuracy" in run.curve]
+            panels += [accuracy_curves(judged)] if judged else []
+            panels.append(loss_curves(group))
+        if any("val/loss" in run.curve for run in of_task):
             sentence += ", and whether the dotted validation loss leaves the training loss"
-            if len({run.iterates for run in group}) > 1:
-                sentence += " (models without a decoder train on cross-entropy, so only shapes compare, not heights)"
-        section.blocks.append(Drawing(f"learning-{number}", sentence + ".", panels))
+        if len({run.iterates for run in of_task}) > 1:
+            sentence += " (models without a decoder train on cross-entropy: compare the shapes, not the heights)"
+        section.blocks.append(Drawing(f"learning-{of_task[0].task}", sentence + ".", panels))
     return section
 
 
 def inner(shown: Sequence[Evidence]) -> Section:
     """The inner optimisation of every model that has one."""
     section = Section("Inner optimisation")
-    for number, group in enumerate(_evidence_by_problem(shown), start=1):
-        group = [evidence for evidence in group if evidence.descent is not None]
-        if not group:
-            continue
+    groups = _by_problem([evidence for evidence in shown if evidence.descent is not None])
+    panels = [inner_optimisation(group, what) for group in groups for what in ("objective", "error")]
+    if panels:
         sentence = (
-            f"{group[0].run.task.capitalize()}, {problem_name(group[0].run)}: median over {TRACED} test examples, the "
-            f"band holds the middle half. Training used the iterations at the dashed line; going on to {ITERATIONS} "
-            "shows whether the set keeps improving, stays, or drifts away while the objective still falls."
+            f"Median over {TRACED} test examples; the band holds the middle half. Rings mark the iterations used in "
+            f"training; going on to {ITERATIONS} shows whether the set keeps improving, stays, or drifts away while "
+            "the objective still falls."
         )
-        panels = [inner_optimisation(group, what) for what in ("objective", "error")]
-        section.blocks.append(Drawing(f"inner-{number}", sentence, panels))
+        section.blocks.append(Drawing("inner", sentence, panels))
     return section
 
 
 def examples(shown: Sequence[Evidence]) -> Section:
     """The first test examples, predicted against true."""
     section = Section("Examples")
-    for number, group in enumerate(_evidence_by_problem(shown), start=1):
+    for number, group in enumerate(_by_problem(shown), start=1):
         runs = [evidence.run for evidence in group]
         name = f"{runs[0].task.capitalize()}, {problem_name(runs[0])}"
         if runs[0].task == "numbering":
@@ -151,7 +148,7 @@ def examples(shown: Sequence[Evidence]) -> Section:
 def failures(shown: Sequence[Evidence]) -> Section:
     """The worst examples of each model, and how much of the mean they are."""
     section = Section("Worst failures")
-    for number, group in enumerate(_evidence_by_problem(shown), start=1):
+    for number, group in enumerate(_by_problem(shown), start=1):
         runs = [evidence.run for evidence in group]
         count = len(group[0].error)
         name = f"{runs[0].task.capitalize()}, {problem_name(runs[0])}"
@@ -207,16 +204,27 @@ def _numbered(evidence: Evidence, example: int, among: Sequence[Run]) -> str:
     return numbered(label(evidence.run, among), note, evidence.inputs[example], evidence.predicted[example])
 
 
-def _by_problem(found: Sequence[Average], task: str) -> list[list[Average]]:
-    """Settings that can be compared, several each."""
+def _relative(points: Sequence[Average]) -> "list[Figure]":
+    """Panels by n, then by d, each preset for itself."""
+    panels = []
+    for preset in dict.fromkeys(average.run.settings.preset for average in points):
+        own = [average for average in points if average.run.settings.preset == preset]
+        for fixed in ("data.n", "data.d"):
+            sizes = sorted({average.run[fixed] for average in own})
+            panels += [relative_losses(own, fixed, size) for size in sizes]
+    return [figure for figure in panels if figure is not None]
+
+
+def _comparable(found: Sequence[Average], task: str) -> list[list[Average]]:
+    """Settings of one problem and preset, where there are several."""
     groups: dict[object, list[Average]] = {}
     for average in found:
         if average.run.task == task:
-            groups.setdefault(average.run.problem, []).append(average)
+            groups.setdefault((average.run.problem, average.run.settings.preset), []).append(average)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _evidence_by_problem(shown: Sequence[Evidence]) -> list[list[Evidence]]:
+def _by_problem(shown: Sequence[Evidence]) -> list[list[Evidence]]:
     groups: dict[object, list[Evidence]] = {}
     for evidence in shown:
         groups.setdefault(evidence.run.problem, []).append(evidence)
@@ -237,8 +245,9 @@ def _first_two(run: Run) -> str:
     return f" (the first two of {run['data.d']} dimensions)" if run["data.d"] > 2 else ""
 
 
-def _beside(shown: Sequence[Average]) -> str:
-    return " White diamonds are the published values." if any(a.published for a in shown) else ""
+def _beside(groups: Sequence[Sequence[Average]]) -> str:
+    known = any(average.published for group in groups for average in group)
+    return " Diamonds are the published values." if known else ""
 
 
 def _steps(run: Run) -> str:
