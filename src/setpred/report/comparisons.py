@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 # A bar's length means something only on a linear axis, as long as the shortest can still be seen.
-LINEAR_UP_TO = 30
+LINEAR_UP_TO = 8
 Bar = tuple[str, Average]
 """A bar's name in the legend, and what it shows."""
 
@@ -133,6 +133,7 @@ def _bars(axes: "Axes", groups: Sequence[Sequence[Bar]]) -> None:
     means = [average.mean for group in groups for _, average in group]
     if max(means) > LINEAR_UP_TO * min(means):
         axes.set_yscale("log")
+        axes.set_ylim(bottom=min(means) / 2)
     else:
         axes.set_ylim(bottom=0)
         axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)

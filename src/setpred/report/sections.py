@@ -30,12 +30,15 @@ def overview(runs: Sequence[Run]) -> Section:
     known = {id(run): published(run) for run in runs}
     paper = ["published"] if any(known.values()) else []
     names = ["model", "task", "setting", *metrics, *paper, "seed", "steps", "time", "preset"]
+    protocols: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        protocols.setdefault((run.task, run.settings.preset), []).append(run)
     rows = []
     for run in runs:
         cells = [
             cell(run.name, before=model_key(run.model)),
             cell(run.task),
-            cell(describe(run, [other for other in runs if other.task == run.task], always=True)),
+            cell(describe(run, protocols[run.task, run.settings.preset], always=True)),
         ]
         for name in metrics:
             judged = name == METRICS.get(run.task) and run.metric(name) == best.get(run.problem)
@@ -51,9 +54,9 @@ def overview(runs: Sequence[Run]) -> Section:
         rows.append(f"<tr{'' if run.finished else ' class=unfinished'}>{''.join(cells)}</tr>")
     numbers = ["seed", "steps", "time", *metrics, "published"]
     blocks: list[Drawing | str] = [table(names, rows, numbers)]
-    for group in grouped(runs, lambda run: run.task):
+    for (task, preset), group in protocols.items():
         if shared := shared_changes(group):
-            blocks.append(paragraph(f"All {group[0].task} runs: {shared}.", quiet=True))
+            blocks.append(paragraph(f"All runs of {task}, preset {preset}: {shared}.", quiet=True))
     unfinished = sum(not run.finished for run in runs)
     if unfinished:
         have = "run has" if unfinished == 1 else "runs have"
@@ -73,15 +76,15 @@ def compared(runs: Sequence[Run]) -> Section:
         section.blocks.append(Drawing("accuracy", sentence, [accuracies(group) for group in groups]))
     if groups := _comparable(found, "autoencoding"):
         sentence = (
-            "Autoencoding: lower is better, each dot is a seed. Compare the bars of a group; an iteration of DSPN costs "
-            f"about two of iDSPN, so equal computation is the fairer race.{_beside(groups)}"
+            "Autoencoding: lower is better, each dot is a seed. Compare the bars of a group; an iteration of DSPN "
+            f"costs about two of iDSPN, so equal computation is the fairer race.{_beside(groups)}"
         )
         both = [figure for group in groups for figure in (equal_iterations(group), equal_computation(group))]
         section.blocks.append(Drawing("losses", sentence, [figure for figure in both if figure is not None]))
         if panels := _relative([average for group in groups for average in group]):
             sentence = (
-                "Autoencoding: losses relative to DSPN at its fewest iterations, by set size n and by dimension d. Bars "
-                f"below the line beat it; look where the advantage shrinks.{_beside(groups)}"
+                "Autoencoding: losses relative to DSPN at its fewest iterations, by set size n and by dimension d. "
+                f"Bars below the line beat it; look where the advantage shrinks.{_beside(groups)}"
             )
             section.blocks.append(Drawing("relative", sentence, panels))
     return section
