@@ -160,6 +160,8 @@ def test_divergence_is_a_result(tmp_path):
     assert comparison.rows[0].outcomes[0].final, "the same seed would diverge again"
     assert "0 (1 failed)" in markdown(comparison)
     assert row.outcomes[0].reason in markdown(comparison)
+    assert comparison.commits
+    assert comparison.hardware
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

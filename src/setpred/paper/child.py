@@ -25,11 +25,12 @@ def main(folder: Path, order: dict[str, Any]) -> int:
     (folder / "failure.json").unlink(missing_ok=True)
     for left_by_a_killed_process in folder.rglob(".*.tmp"):
         left_by_a_killed_process.unlink(missing_ok=True)
+    settings = make_settings(**order)
     try:
-        train(make_settings(**order), folder, resume=True, quiet=True)
+        train(settings, folder, resume=True, quiet=True)
     except Exception as error:
         traceback.print_exc()
-        record_failure(folder, error)
+        record_failure(folder, settings, error)
         return 1
     return 0
 

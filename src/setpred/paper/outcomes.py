@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from ..errors import UsageError
 from ..files import replacing
-from ..training.run import read_config, read_result
-from ..training.settings import flatten, to_dict
+from ..training.run import read_config, read_result, summary
+from ..training.settings import Settings, flatten, to_dict
 from .plan import HARMLESS, Run
 
 
@@ -19,7 +19,7 @@ class Outcome:
     """A run and how far it came.
 
     Attributes:
-        result: its `result.json`, where it finished.
+        result: its `result.json`, or `failure.json` where it failed.
         reason: why it failed.
         final: whether running it again would change nothing.
     """
@@ -54,7 +54,7 @@ def read_outcome(run: Run) -> Outcome:
         return Outcome(run, "finished", result, final=True)
     failure = _read_failure(run.folder)
     if failure is not None:
-        return Outcome(run, "failed", reason=failure["reason"], final=failure["diverged"])
+        return Outcome(run, "failed", failure, failure["reason"], final=failure["diverged"])
     return Outcome(run, "unfinished")
 
 
@@ -69,8 +69,8 @@ def read_progress(folder: Path) -> Progress:
         return Progress()
 
 
-def record_failure(folder: Path, error: Exception) -> None:
-    """A failed run is a result: what it says stays in its folder.
+def record_failure(folder: Path, settings: Settings, error: Exception) -> None:
+    """A failed run is a result: `failure.json` says of it what `result.json` says of others, and the reason.
 
     Training draws its random numbers from the seed, so a run whose weights stopped being numbers would lose them again.
     """
@@ -79,7 +79,7 @@ def record_failure(folder: Path, error: Exception) -> None:
     diverged = "NaN" in reason
     if diverged:
         reason = f"diverged after step {progress.step} ({reason})"
-    failure = {"reason": reason, "diverged": diverged, "step": progress.step, "seconds": progress.seconds}
+    failure = {**summary(settings, progress.step, progress.seconds, {}), "reason": reason, "diverged": diverged}
     with replacing(folder / "failure.json") as temporary:
         temporary.write_text(json.dumps(failure, indent=2) + "\n")
 
