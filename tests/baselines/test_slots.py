@@ -6,6 +6,7 @@ from torch import nn
 
 from setpred import equivariance, hungarian_loss
 from setpred.baselines import SlotAttention, SlotMLP, slot_loss
+from setpred.baselines.slot_attention import place_grid
 
 
 def images(batch: int = 3, size: int = 16) -> torch.Tensor:
@@ -61,6 +62,13 @@ def test_where_a_thing_is_matters_to_slot_attention():
         nn.init.zeros_(layer.weight)
     features = model.features(images())
     assert torch.pdist(features[0].detach()).min() > 1e-3
+
+
+def test_what_is_in_the_image_is_seen_from_the_start():
+    # With torch's own start the image is a twentieth of the position grid, and slots learn slowly what is there.
+    model, picture = SlotAttention(), torch.rand(4, 3, 32, 32)
+    maps = model.convolutions(picture).flatten(2)
+    assert maps.std(dim=(0, 2)).mean() > 0.1 * model.place(place_grid(8, 8)).std(dim=0).mean()
 
 
 def test_every_iteration_ends_with_the_prediction():
