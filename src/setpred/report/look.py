@@ -113,6 +113,7 @@ def as_svg(figure: "Figure", name: str) -> str:
     text = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    figure.set_layout_engine("none")  # it is laid out now; a picture made of it later need not be again
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

@@ -141,8 +141,8 @@ def examples(shown: Sequence[Evidence]) -> Section:
     points = _largest_iterations([evidence for evidence in shown if evidence.run.task == "autoencoding"])
     if len({(e.run["data.n"], e.run["data.d"]) for e in points}) > 1:
         sentence = (
-            "One test set for each size n and dimension d, first two dimensions: marks that leave their circles show "
-            "where a model begins to fail as sets grow."
+            "One test set for each size n and dimension d, first two dimensions, each model at its most iterations: "
+            "marks that leave their circles show where a model begins to fail as sets grow."
         )
         section.blocks.append(Drawing("grid", sentence, [grid(points)], wide=True))
     return section

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from .evidence import Evidence, matched
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Standard normal data hardly reach beyond.
+FARTHEST = 6.0
 MARKERS = ("x", "+", "1", "2")
 
 
@@ -27,7 +30,7 @@ def example_sets(evidence: Evidence, chosen: Sequence[int], among: Sequence[Run]
             cell.plot(*zip(_plane(here), _plane(there), strict=True), color=MUTED, linewidth=0.9, zorder=1)
         _truth(cell, target)
         _points(cell, predicted, colour, "x", "predicted")
-        _frame(cell)
+        _frame(cell, predicted, target)
         cell.set_title(f"loss {float(evidence.error[example]):.2g}", fontsize=8.5, fontweight="normal")
     legend_below(figure, axes[0][0])
     figure.suptitle(label(evidence.run, among), x=0.01, ha="left", fontsize=9.5, fontweight="bold")
@@ -44,7 +47,6 @@ def grid(shown: Sequence[Evidence], example: int = 0) -> "Figure":
     for row, n in zip(axes, ns, strict=True):
         for cell, d in zip(row, ds, strict=True):
             here = [e for e in shown if (e.run["data.n"], e.run["data.d"]) == (n, d)]
-            _frame(cell)
             if not here:
                 cell.set_axis_off()
                 continue
@@ -53,6 +55,7 @@ def grid(shown: Sequence[Evidence], example: int = 0) -> "Figure":
                 colour, _ = model_style(evidence.run.model)
                 marker = MARKERS[models.index(evidence.run.model) % len(MARKERS)]
                 _points(cell, evidence.predicted[example], colour, marker, evidence.run.name)
+            _frame(cell, here[0].target[example], *(evidence.predicted[example] for evidence in here))
             cell.set_title(f"n={n}, d={d}", fontsize=8.5, fontweight="normal")
     fullest = max(axes.flat, key=lambda cell: len(cell.collections))
     legend_below(figure, fullest, columns=3)
@@ -74,10 +77,14 @@ def _points(axes: "Axes", points: Tensor, colour: str, marker: str, name: str) -
     axes.scatter(across, up, s=26, color=colour, marker=marker, linewidths=1.6, label=name, zorder=3)
 
 
-def _frame(axes: "Axes") -> None:
-    axes.set_aspect("equal", adjustable="datalim")
+def _frame(axes: "Axes", *sets: Tensor) -> None:
+    """A square that holds all points, but does not follow a lost one out of sight of the others."""
+    points = _plane(torch.cat(sets)).clamp(-FARTHEST, FARTHEST)
+    low, high = points.amin(dim=0), points.amax(dim=0)
+    (across, up), reach = ((low + high) / 2).tolist(), 0.6 * max(float((high - low).max()), 0.5)
+    axes.set(xlim=(across - reach, across + reach), ylim=(up - reach, up + reach))
+    axes.set_aspect("equal")
     axes.tick_params(length=0, labelbottom=False, labelleft=False)
     axes.grid(False)
-    axes.margins(0.12)
     for spine in axes.spines.values():
         spine.set(visible=True, color=FAINT)
