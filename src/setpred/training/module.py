@@ -7,12 +7,11 @@ on exactly as it would have.
 
 import math
 import time
-from typing import Any
+from typing import Any, cast
 
 import lightning as L
 import torch
 from torch import Tensor
-from torchmetrics import MeanMetric
 
 from .experiment import Batch, Batches, Chunks, Experiment, Splits, mixed_seed
 from .settings import Settings
@@ -26,7 +25,7 @@ class TrainingModule(L.LightningModule):
     def __init__(self, experiment: Experiment, settings: Settings):
         super().__init__()
         self.experiment, self.settings = experiment, settings
-        self.means = torch.nn.ModuleDict()
+        self.sums: dict[str, Tensor] = {}  # of each metric since the last report: its sum and how many it is of
         self.seconds = 0.0
         self._splits: Splits | None = None
         self._started = 0.0
@@ -64,7 +63,7 @@ class TrainingModule(L.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss = self.experiment.loss(self.experiment.augment(batch))
-        self._add("train", {"loss": loss, **self.experiment.diagnostics()}, 1)
+        self._add("train", {"loss": loss, **self.experiment.diagnostics()})
         return loss
 
     def on_train_epoch_end(self) -> None:
@@ -72,13 +71,13 @@ class TrainingModule(L.LightningModule):
         self._report("train")
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        self._add("val", self.experiment.judge(batch), len(batch[0]))
+        self._add("val", self.experiment.judge(batch))
 
     def on_validation_epoch_end(self) -> None:
         self._report("val")
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
-        self._add("test", self.experiment.judge(batch), len(batch[0]))
+        self._add("test", self.experiment.judge(batch))
 
     def on_test_epoch_end(self) -> None:
         self._report("test")
@@ -92,19 +91,18 @@ class TrainingModule(L.LightningModule):
     def _place(self) -> tuple[int, int]:
         return self.global_rank, self.trainer.world_size
 
-    def _add(self, split: str, values: dict[str, Tensor], weight: int) -> None:
+    def _add(self, split: str, values: dict[str, Tensor]) -> None:
         for name, value in values.items():
-            key = f"{split}_{name}"
-            if key not in self.means:
-                self.means[key] = MeanMetric(nan_strategy="disable").to(self.device)
-            mean = value.detach().float().mean()
-            self.means[key].update(mean, weight)  # type: ignore[operator]
+            value = value.detach().double()
+            both = torch.stack([value.sum(), value.new_tensor(value.numel())])
+            key = f"{split}/{name}"
+            self.sums[key] = self.sums[key] + both if key in self.sums else both
 
     def _report(self, split: str) -> None:
-        for key, mean in self.means.items():
-            if key.startswith(f"{split}_"):
-                self.log(key.replace("_", "/", 1), mean.compute(), rank_zero_only=True)  # type: ignore[operator]
-                mean.reset()  # type: ignore[operator]
+        for key in [key for key in self.sums if key.startswith(f"{split}/")]:
+            shares = cast(Tensor, self.all_gather(self.sums.pop(key)))  # of each process
+            total, count = shares.view(-1, 2).sum(dim=0)
+            self.log(key, (total / count).float(), rank_zero_only=True)
 
 
 def _schedule(name: str, steps: int) -> Any:

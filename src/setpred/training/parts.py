@@ -51,10 +51,12 @@ def make_init(s: InitSettings) -> Init:
     raise unknown("init.name", s.name, INITS)
 
 
-def make_constraint(name: str) -> Constraint | None:
-    if name not in CONSTRAINTS:
-        raise unknown("net.constraint", name, CONSTRAINTS)
-    return Simplex() if name == "simplex" else None
+def make_constraint(name: str | None) -> Constraint | None:
+    if name is None:
+        return None
+    if name == "simplex":
+        return Simplex()
+    raise unknown("net.constraint", name, CONSTRAINTS)
 
 
 def make_encoder(s: NetSettings, dim: int, size: int) -> SetEncoder | RelationEncoder:

@@ -164,8 +164,8 @@ def make_trainer(settings: Settings, out: Path | None, monitor: str | None, quie
     )
 
 
-def make_logger(name: str, out: Path) -> Any:
-    if name == "none":
+def make_logger(name: str | None, out: Path) -> Any:
+    if name is None:
         return False
     if name == "tensorboard":
         from lightning.pytorch.loggers import TensorBoardLogger

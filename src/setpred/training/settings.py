@@ -51,7 +51,7 @@ class NetSettings:
     latent: int = 512
     pool: str = "fs"
     relation: bool = False
-    constraint: str = "none"
+    constraint: str | None = None
 
 
 @dataclass
@@ -74,7 +74,7 @@ class TrainerSettings:
     nodes: int = 1
     precision: str = "32-true"
     patience: int | None = None
-    logger: str = "tensorboard"
+    logger: str | None = "tensorboard"
 
 
 @dataclass
@@ -121,9 +121,7 @@ def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
             value = yaml.safe_load(text)
         except yaml.YAMLError:
             raise UsageError(f"{word!r}: the value {text!r} cannot be read") from None
-        overrides[key] = (
-            None if isinstance(value, str) and value.lower() == "none" and key != "net.constraint" else value
-        )
+        overrides[key] = None if isinstance(value, str) and value.lower() == "none" else value
     return overrides
 
 

@@ -1,0 +1,148 @@
+"""What is measured: the paper's settings, each with four ways to do the same work.
+
+`floor` is the matrix products of the inner loop alone, back to back. `ours` is this package. `naive` is the loop as one
+would write it: autograd, `torch.sort`, `torch.optim.SGD`, SciPy. `unrolled` is DSPN with the same number of iterations.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..adjoints import Unrolled
+from ..constraints import Fields, Simplex
+from ..decoder import SetDecoder
+from ..encoders import SetEncoder
+from ..inits import LearnedInit, RandomInit
+from ..matching import hungarian_loss
+from ..solvers import GradientDescent, Nesterov
+from .naive import NaiveDecoder, naive_hungarian_loss
+
+
+@dataclass(frozen=True)
+class Case:
+    """One setting: sets of `size` elements of `dim` numbers, of which the first `known` are given."""
+
+    name: str
+    size: int
+    dim: int
+    hidden: int = 512
+    known: int = 0
+    clip: float | None = None
+    batch: int = 128
+
+    @property
+    def cost(self) -> str:
+        return "euclidean" if self.known else "huber"
+
+
+CASES = [
+    Case("autoencoding n=2", 2, 2),
+    Case("autoencoding n=8", 8, 8),
+    Case("autoencoding n=16", 16, 16),
+    Case("autoencoding n=32", 32, 32),
+    Case("CLEVR n=10", 10, 19, clip=10.0),
+    Case("numbering n=64", 64, 68, hidden=256, known=4, clip=40.0),
+]
+
+
+class Workload:
+    """A case with its data and models, ready to run."""
+
+    def __init__(self, case: Case):
+        torch.manual_seed(0)
+        self.case = case
+        self.target = torch.randn(case.batch, case.size, case.dim - case.known)
+        self.classes = torch.randint(max(case.known, 1), (case.batch, case.size))
+        known = nn.functional.one_hot(self.classes, max(case.known, 1)).float()[..., : case.known]
+        self.given = torch.arange(case.dim) < case.known
+        self.values = torch.cat([known, torch.zeros_like(self.target)], dim=-1)
+        self.inputs = known if case.known else self.target
+        self.input_encoder = SetEncoder(self.inputs.shape[-1], case.hidden, case.hidden, case.size)
+        self.encoder = SetEncoder(case.dim, case.hidden, case.hidden, case.size)
+        with torch.no_grad():
+            self.z = self.input_encoder(self.inputs)
+
+    def inner_loops(self, steps: int) -> dict[str, Callable[[], Any]]:
+        """The inner loop without a graph."""
+        ours, naive = self._decoder(steps), self._naive(steps)
+
+        def decode() -> None:
+            with torch.no_grad():
+                ours(self.z, known=self._known())
+
+        return {"floor": partial(self.floor, steps), "ours": decode, "naive": partial(naive.minimise, self.z, steps)}
+
+    def training_steps(self, steps: int, unrolled: bool = True) -> dict[str, Callable[[], Any]]:
+        """A whole training step: encode, decode, match, backward, Adam."""
+        ours, naive = self._decoder(steps), self._naive(steps)
+        dspn = self._decoder(steps, unrolled=True)
+
+        def by_matching(sets: Tensor) -> Tensor:
+            return hungarian_loss(sets, self.target, self.case.cost, same_class=self._same_class()).mean()
+
+        def by_scipy(sets: Tensor) -> Tensor:
+            return naive_hungarian_loss(sets, self.target, self.case.cost, self._same_class())
+
+        ways = {
+            "ours": self._step(lambda z: self._free(ours(z, known=self._known())), by_matching, ours),
+            "naive": self._step(lambda z: self._free(naive(z, steps)), by_scipy, naive),
+        }
+        if unrolled:
+            ways["unrolled"] = self._step(lambda z: self._free(dspn(z, known=self._known())), by_matching, dspn)
+        return ways
+
+    def matching(self) -> Callable[[], Any]:
+        sets = torch.randn_like(self.target)
+        return lambda: hungarian_loss(sets, self.target, self.case.cost, same_class=self._same_class())
+
+    def floor(self, steps: int) -> None:
+        """The four products of each iteration, into memory that is there already."""
+        w1, _, w2, _ = (parameter.detach() for parameter in self.encoder.net.parameters())
+        rows = self.case.batch * self.case.size
+        sets, hidden = torch.zeros(rows, self.case.dim), torch.zeros(rows, self.case.hidden)
+        features, back = torch.zeros_like(hidden), torch.zeros_like(hidden)
+        for _ in range(steps):
+            torch.mm(sets, w1.T, out=hidden)
+            torch.mm(hidden, w2.T, out=features)
+            torch.mm(features, w2, out=back)
+            torch.mm(back, w1, out=sets)
+
+    def _decoder(self, steps: int, unrolled: bool = False) -> SetDecoder:
+        case = self.case
+        return SetDecoder(
+            self.encoder,
+            case.size,
+            case.dim,
+            solver=GradientDescent(steps) if unrolled else Nesterov(steps, clip=case.clip),
+            init=RandomInit() if case.known or case.clip else LearnedInit(),
+            constraint=Fields({(case.known, case.dim): Simplex()}) if case.known else None,
+            adjoint=Unrolled() if unrolled else None,
+        )
+
+    def _naive(self, steps: int) -> NaiveDecoder:
+        case = self.case
+        return NaiveDecoder(self.encoder, case.size, case.dim, self.values, case.known, case.clip)
+
+    def _step(self, decode: Callable[[Tensor], Tensor], loss: Callable[[Tensor], Tensor], decoder: nn.Module) -> Any:
+        parameters = [*self.input_encoder.parameters(), *decoder.parameters()]
+        optimizer = torch.optim.Adam(parameters, lr=1e-5)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            loss(decode(self.input_encoder(self.inputs))).backward()
+            optimizer.step()
+
+        return step
+
+    def _known(self) -> tuple[Tensor, Tensor] | None:
+        return (self.values, self.given) if self.case.known else None
+
+    def _same_class(self) -> Tensor | None:
+        return self.classes if self.case.known else None
+
+    def _free(self, sets: Tensor) -> Tensor:
+        return sets[..., self.case.known :]

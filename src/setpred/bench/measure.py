@@ -1,0 +1,177 @@
+"""The benchmark: inner loop and training step against the floor, memory against iterations, growth with every size."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import __version__
+from ..decoder import DSPN, iDSPN
+from ..encoders import SetEncoder
+from ..solvers import Nesterov
+from .cases import CASES, Case, Workload
+from .clock import interleaved
+from .memory import peak_bytes
+
+Say = Callable[[str], None]
+QUICK_CASES = [CASES[1], replace(CASES[5], batch=32)]
+
+
+def measure(quick: bool = False, say: Say = lambda line: None) -> dict[str, Any]:
+    """All figures as one JSON-ready table; `say` gets a line as each is there."""
+    seconds = 0.5 if quick else 6.0
+    results: dict[str, Any] = {"machine": machine(), "quick": quick, "inner_loop": [], "training_step": []}
+    for case in QUICK_CASES if quick else CASES:
+        work = Workload(case)
+        for steps in (10,) if quick else (10, 40):
+            row = inner_loop(work, steps, seconds)
+            results["inner_loop"].append(row)
+            times, naive = row["over_floor"], row["naive_over_floor"]
+            say(f"{case.name}, T={steps}: inner loop {times:.2f} × the products, naive {naive:.2f} ×")
+            row = training_step(work, steps, seconds)
+            results["training_step"].append(row)
+            say(
+                f"{case.name}, T={steps}: training step {row['ours_ms']:.0f} ms, {row['naive_over_ours']:.2f} × faster "
+                f"than naive, {row['unrolled_over_ours']:.2f} × than unrolled, matching {row['matching_share']:.1%}"
+            )
+    results["memory"] = memory((10, 100) if quick else (10, 100, 1000))
+    say(
+        f"memory of iDSPN from T=10 to T={results['memory'][-1]['steps']}: {results['memory'][-1]['idspn_growth']:+.2%}"
+    )
+    results["one_example"] = one_example(seconds)
+    say(f"one example: {results['one_example']['over_floor']:.2f} × its products")
+    results["first_call"] = first_call(fresh=not quick)
+    say(", ".join(f"first call {name} {value:.1f} s" for name, value in results["first_call"].items()))
+    if not quick:
+        results["growth"] = growth(seconds / 6, say)
+    return results
+
+
+def inner_loop(work: Workload, steps: int, seconds: float) -> dict[str, Any]:
+    ms = interleaved(work.inner_loops(steps), seconds)
+    return {
+        "case": work.case.name,
+        "steps": steps,
+        **{f"{name}_ms": value for name, value in ms.items()},
+        "over_floor": ms["ours"] / ms["floor"],
+        "naive_over_floor": ms["naive"] / ms["floor"],
+    }
+
+
+def training_step(work: Workload, steps: int, seconds: float) -> dict[str, Any]:
+    ms = interleaved({**work.training_steps(steps), "matching": work.matching()}, seconds)
+    return {
+        "case": work.case.name,
+        "steps": steps,
+        **{f"{name}_ms": value for name, value in ms.items()},
+        "naive_over_ours": ms["naive"] / ms["ours"],
+        "unrolled_over_ours": ms["unrolled"] / ms["ours"],
+        "matching_share": ms["matching"] / ms["ours"],
+    }
+
+
+def memory(counts: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Peak bytes of a training step against the iterations; unrolled ones up to 100."""
+
+    def step(decoder_class: type, steps: int) -> int:
+        torch.manual_seed(0)
+        encoder = SetEncoder(dim=8, hidden=128, latent=128, size=8)
+        decoder = decoder_class(encoder, size=8, dim=8, solver=Nesterov(steps))
+        z = torch.randn(32, 128, requires_grad=True)
+        return peak_bytes(lambda: decoder(z).square().mean().backward())
+
+    base = step(iDSPN, counts[0])
+    rows = []
+    for steps in counts:
+        idspn = step(iDSPN, steps)
+        dspn = step(DSPN, steps) if steps <= 100 else None
+        rows.append({"steps": steps, "idspn_bytes": idspn, "dspn_bytes": dspn, "idspn_growth": idspn / base - 1})
+    return rows
+
+
+def one_example(seconds: float) -> dict[str, Any]:
+    """Decoding a batch of one, as those do who only predict."""
+    return inner_loop(Workload(replace(CASES[1], name="one example, n=8", batch=1)), 40, min(seconds, 2.0))
+
+
+FIRST_CALL = """
+import time
+import torch, setpred as sp
+encoder = sp.SetEncoder(dim=8, hidden=64, latent=64, size=8)
+decoder = sp.iDSPN(encoder, size=8, dim=8)
+z = torch.randn(4, 64)
+started = time.perf_counter()
+with torch.no_grad():
+    decoder(z)
+print(time.perf_counter() - started)
+"""
+
+
+def first_call(fresh: bool) -> dict[str, float]:
+    """Seconds of the first decoding in a new process: with nothing compiled yet, and with the compiled code on disk."""
+
+    def seconds(cache: str | None) -> float:
+        environment = os.environ if cache is None else {**os.environ, "NUMBA_CACHE_DIR": cache}
+        done = subprocess.run(
+            [sys.executable, "-c", FIRST_CALL], env=environment, capture_output=True, text=True, check=True
+        )
+        return float(done.stdout)
+
+    if not fresh:
+        return {"cached": seconds(None)}
+    with tempfile.TemporaryDirectory() as cache:
+        return {"compiling": seconds(cache), "cached": seconds(cache)}
+
+
+def growth(seconds: float, say: Say) -> list[dict[str, Any]]:
+    """How the inner loop grows with the size of the set, the element and the batch."""
+    base = Case("", size=8, dim=8, hidden=256, batch=32)
+    ways = {
+        "size": [replace(base, size=n) for n in (1, 4, 16, 64, 128, 256, 512, 1024)],
+        "dim": [replace(base, dim=d) for d in (1, 4, 16, 64, 256)],
+        "batch": [replace(base, batch=b) for b in (1, 8, 64, 512, 4096)],
+    }
+    rows = []
+    for name, cases in ways.items():
+        for case in cases:
+            loops = Workload(replace(case, name=f"{name}={getattr(case, name)}")).inner_loops(10)
+            del loops["naive"]
+            ms = interleaved(loops, seconds)
+            over = ms["ours"] / ms["floor"]
+            rows.append({"grows": name, "value": getattr(case, name), "ours_ms": ms["ours"], "over_floor": over})
+        say(f"{name}: " + ", ".join(f"{r['value']}: {r['ours_ms']:.1f} ms" for r in rows if r["grows"] == name))
+    return rows
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "setpred": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def processor() -> str:
+    """The name of the processor, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def write(results: dict[str, Any], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=2) + "\n")
