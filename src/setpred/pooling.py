@@ -7,6 +7,8 @@ element exists) and returns `[batch, channels]`. An empty set pools to zeros.
 import torch
 from torch import Tensor, nn
 
+from .kernels.routing import route
+
 
 class SumPool(nn.Module):
     """Sum over the set.
@@ -80,12 +82,9 @@ class FSPool(nn.Module):
         return torch.lerp(self.weight[lower], self.weight[upper], (knot - lower).unsqueeze(-1))
 
     def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
-        weight = self.rank_weights(features.shape[1], mask)
-        ranked = _hide(features, mask, -torch.inf).sort(dim=1, descending=True, stable=True).values
-        if mask is not None:
-            exists = mask.sum(dim=1, keepdim=True) > torch.arange(mask.shape[1], device=mask.device)
-            ranked = _hide(ranked, exists, 0.0)
-        return (ranked * weight).sum(dim=1)
+        # Each element times the weight of its rank: the same sum as over the sorted elements, and nothing to unsort.
+        weight = route(features, self.rank_weights(features.shape[1], mask), mask)
+        return (_hide(features, mask, 0.0) * weight).sum(dim=1)
 
     def extra_repr(self) -> str:
         return f"channels={self.channels}, size={self.size}"

@@ -1,7 +1,8 @@
 """Compiled kernels for the CPU beside plain torch for every device: the same operation, the same results."""
 
+from .routing import collect, route
 from .simplex import project_simplex, project_simplex_
 from .sort_pool import sort_pool_residual
 from .steps import momentum_step_
 
-__all__ = ["momentum_step_", "project_simplex", "project_simplex_", "sort_pool_residual"]
+__all__ = ["collect", "momentum_step_", "project_simplex", "project_simplex_", "route", "sort_pool_residual"]

@@ -8,7 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from .keys import KEYS, cross, encode, encode_last, fold, merge_16, pair_up, route, sort_2, sort_4, sort_8, sort_16
+from .keys import (
+    KEYS,
+    cross,
+    encode,
+    encode_last,
+    fetch_add,
+    fold,
+    merge_16,
+    pair_up,
+    route,
+    sort_2,
+    sort_4,
+    sort_8,
+    sort_16,
+)
 from .lanes import (
     LANES,
     add_above,
@@ -31,8 +45,8 @@ from .lanes import (
 FLOATS = 4 * LANES  # bytes of a row of floats
 
 
-def sort_pool_scratch(n: int) -> int:
-    """Bytes of scratch that `sort_pool` needs for sets of n elements, aligned to 64."""
+def sort_scratch(n: int) -> int:
+    """Bytes of scratch that a loop with a sort needs for sets of n elements, aligned to 64."""
     return padded_rows(n) * KEYS + n * FLOATS + 2 * FLOATS
 
 
@@ -81,6 +95,64 @@ def sort_keys(keys, rows):
 
 
 @compiled
+def rank_block(x, row, bias, mask, keys, n):
+    """Sort one block of channels of one example: `x` its first element, rows `row` bytes apart."""
+    rows = padded_rows(n)
+    for i in range(n):
+        if mask == 0 or read_flag(mask + i):
+            encode(keys + i * KEYS, x + i * row, bias, i * LANES)
+        else:
+            encode_last(keys + i * KEYS, i * LANES)
+    for i in range(n, rows):
+        encode_last(keys + i * KEYS, i * LANES)
+    sort_keys(keys, rows)
+
+
+@compiled
+def route_rows(features, mask, weight, weight_step, out, scratch, batch, n, width):
+    """`out[b, i] = weight[b, rank of i]`, zero where masked; `weight_step` bytes from one example's to the next's."""
+    row = 4 * width
+    keys, routed = scratch, scratch + padded_rows(n) * KEYS
+    nothing = routed + n * FLOATS
+    fill(nothing, np.float32(0.0))
+    for b in range(batch):
+        own = 0 if mask == 0 else mask + b * n
+        for at in range(0, row, FLOATS):
+            place = b * n * row + at
+            rank_block(features + place, row, nothing, own, keys, n)
+            for i in range(n):
+                route(keys + i * KEYS, weight + b * weight_step + at + i * row, routed)
+            for i in range(n):
+                if mask == 0 or read_flag(own + i):
+                    copy(out + place + i * row, routed + i * FLOATS)
+                else:
+                    fill(out + place + i * row, np.float32(0.0))
+
+
+@compiled
+def collect_rows(features, mask, values, out, out_step, scratch, batch, n, width):
+    """`out[b, k] += values[b, element of rank k]` for the ranks that exist; with no `out_step`, all into one."""
+    row = 4 * width
+    keys, staged = scratch, scratch + padded_rows(n) * KEYS
+    nothing = staged + n * FLOATS
+    fill(nothing, np.float32(0.0))
+    for b in range(batch):
+        own = 0 if mask == 0 else mask + b * n
+        count = n
+        if mask != 0:
+            count = 0
+            for i in range(n):
+                count += read_flag(own + i)
+        for at in range(0, row, FLOATS):
+            place = b * n * row + at
+            rank_block(features + place, row, nothing, own, keys, n)
+            for i in range(n):
+                copy(staged + i * FLOATS, values + place + i * row)
+            for k in range(count):
+                fetch_add(keys + k * KEYS, staged, out + b * out_step + at + k * row)
+
+
+@compiled
 def sort_pool(features, bias, mask, weight, weight_step, ranked, z, loss, scratch, batch, n, width, channels):
     """Sort each channel of `features + bias`, weigh by rank, compare with z; the gradient replaces the features.
 
@@ -94,8 +166,7 @@ def sort_pool(features, bias, mask, weight, weight_step, ranked, z, loss, scratc
         loss: `[batch]`, ½ mean over the channels of (g - z)².
     """
     row = 4 * width
-    rows = padded_rows(n)
-    keys, routed = scratch, scratch + rows * KEYS
+    keys, routed = scratch, scratch + padded_rows(n) * KEYS
     total = routed + n * FLOATS
     squares = total + FLOATS
     scale = np.float32(1.0 / channels)
@@ -105,15 +176,11 @@ def sort_pool(features, bias, mask, weight, weight_step, ranked, z, loss, scratc
         for at in range(0, row, FLOATS):
             x = features + b * n * row + at
             w = weight + b * weight_step + at
-            for i in range(n):
-                if mask == 0 or read_flag(mask + b * n + i):
-                    encode(keys + i * KEYS, x + i * row, bias + at, i * LANES)
-                else:
-                    encode_last(keys + i * KEYS, i * LANES)
             if ranked:
-                for i in range(n, rows):
+                rank_block(x, row, bias + at, 0 if mask == 0 else mask + b * n, keys, n)
+            else:
+                for i in range(n):
                     encode_last(keys + i * KEYS, i * LANES)
-                sort_keys(keys, rows)
             for i in range(n):
                 route(keys + i * KEYS, w + i * row, routed)
             fill(total, zero)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..encoders import SetEncoder
 from ..pooling import FSPool, MeanPool, SumPool
 from .dispatch import numba_runs, readable, transformed
-from .sort_pool import MAX_SIZE, Scratch, padded_width
+from .routing import MAX_SIZE, Scratch, padded_width
 
 ROWS = 1024  # rows of a block: its activations stay in the second-level cache, and the products stay efficient
 

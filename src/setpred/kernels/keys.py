@@ -75,6 +75,23 @@ def route(typing: Any, keys: Any, weight: Any, routed: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), emits(emit)
 
 
+@intrinsic
+def fetch_add(typing: Any, keys: Any, staged: Any, out: Any) -> Any:
+    """Add to a rank what the places that hold it have: `out += staged[place of key]`."""
+
+    def emit(b: Any, keys: Any, staged: Any, out: Any) -> None:
+        total = load(b, out)
+        for lane in range(LANES):
+            place = b.and_(b.load(_at(b, keys, 8 * lane), align=4), ir.Constant(I32, (1 << PLACE_BITS) - 1))
+            address = b.add(staged, b.shl(b.zext(place, I64), ir.Constant(I64, 2)))
+            value = b.load(b.inttoptr(address, F32.as_pointer()), align=4)
+            index = ir.Constant(I32, lane)
+            total = b.insert_element(total, b.fadd(b.extract_element(total, index), value), index)
+        store(b, total, out)
+
+    return types.void(types.int64, types.int64, types.int64), emits(emit)
+
+
 def _choose(b: Any, name: str, x: Any, y: Any) -> Any:
     """The smaller ("min") or larger ("max") of two vectors.
 
