@@ -201,12 +201,15 @@ def test_torch_optimisers_unroll_exactly(optimizer):
     assert torch.autograd.gradcheck(decoder, (z,), atol=1e-6)
 
 
-def test_an_optimiser_that_cannot_be_unrolled_is_refused():
-    class Plain(torch.optim.SGD):
-        def __init__(self, params, lr):
-            super().__init__(params, lr)
+class PlainSGD(torch.optim.SGD):
+    def __init__(self, params, lr):
+        super().__init__(params, lr)
 
-    decoder = fspool_decoder(Unrolled(), solver=TorchOptimizer(Plain, steps=3, lr=0.1))
+
+@pytest.mark.parametrize("optimizer", [PlainSGD, torch.optim.Rprop])
+def test_an_optimiser_that_cannot_be_unrolled_is_refused(optimizer):
+    """Rprop says it can, and then overwrites what its own backward pass needs."""
+    decoder = fspool_decoder(Unrolled(), solver=TorchOptimizer(optimizer, steps=3, lr=0.1))
     with pytest.raises(ValueError, match=r"cannot be unrolled: .* use an implicit adjoint such as Identity"):
         decoder(torch.randn(2, 12).double())
 
@@ -260,6 +263,12 @@ def test_stopped_examples_are_differentiated_where_they_stopped(adjoint):
     early = gradients(decoder, z, v)
     decoder.solver.tol = None
     assert_same(early, gradients(decoder, z, v), rtol=1e-5, atol=1e-8)
+
+
+def test_the_gradient_of_a_solve_cannot_be_differentiated_again():
+    decoder, z = fspool_decoder(ConjugateGradient(3)), torch.randn(2, 12).double().requires_grad_()
+    with pytest.raises(ValueError, match=r"its gradient has no gradient: use Identity\(\) or Unrolled\(\)"):
+        torch.autograd.grad(decoder(z).square().sum(), z, create_graph=True)
 
 
 @pytest.mark.parametrize(

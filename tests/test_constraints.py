@@ -80,6 +80,9 @@ def test_fields_leave_the_rest_free():
     ("make", "message"),
     [
         (lambda: Box(1.0, 1.0), "Box needs low < high"),
+        (lambda: Simplex(0.0), "Simplex: total is 0.0, it must be above 0"),
+        (lambda: Ball(-1.0), "Ball: radius is -1.0"),
+        (lambda: Sphere(0.0), "Sphere: radius is 0.0"),
         (lambda: Fields({(0, 2): Simplex(), (1, 3): Simplex()}), r"slice \(1, 3\) is empty or overlaps"),
         (lambda: Fields({(2, 2): Simplex()}), r"slice \(2, 2\) is empty"),
         (lambda: Fields({(0, 9): Simplex()})(torch.zeros(2, 5)), "ends past the element, which has 5 numbers"),

@@ -220,7 +220,49 @@ def test_a_batch_that_diverges_as_a_whole_still_returns():
 
 
 def test_an_empty_batch_is_a_batch():
-    assert make()(torch.zeros(0, LATENT)).shape == (0, 4, 2)
+    decoder = make()
+    assert decoder(torch.zeros(0, LATENT)).shape == (0, 4, 2)
+    assert all(value == 0 for value in decoder.diagnostics.values())
+
+
+def test_how_arguments_lie_in_memory_does_not_matter():
+    decoder, z = make().eval(), torch.randn(LATENT, 3).T
+    turned = torch.randn(3, 2, 4).mT, torch.rand(3, 2, 4).mT < 0.5, torch.randn(3, 2, 4).mT
+    straight = [x.contiguous() for x in turned]
+    for values, given, init in (turned, straight):
+        sets = decoder(z, known=(values, given), init=init)
+        assert torch.equal(sets, decoder(z.contiguous(), known=(straight[0], straight[1]), init=straight[2]))
+
+
+@pytest.mark.parametrize("adjoint", [sp.Identity(), sp.ConjugateGradient(2), sp.Unrolled()], ids=str)
+def test_a_model_around_the_decoder_can_be_compiled(adjoint):
+    """The compiler cannot record the gradient of a gradient: it leaves the decoder as it is."""
+    model = nn.Sequential(nn.Linear(5, LATENT), make(init=sp.ZeroInit(), adjoint=adjoint))
+    x = torch.randn(3, 5)
+    plain = torch.autograd.grad(model(x).square().sum(), model[0].weight)
+    compiled = torch.compile(model, backend="aot_eager")
+    torch.testing.assert_close(torch.autograd.grad(compiled(x).square().sum(), model[0].weight), plain)
+
+
+def test_decoders_can_share_a_learned_start_of_one_shape():
+    init = sp.LearnedInit()
+    first, second = make(init=init), make(init=init)
+    assert first.init.sets is second.init.sets
+    with pytest.raises(ValueError, match=r"starts sets of \[4, 2\], this decoder needs \[5, 2\]"):
+        make(init=init, size=5)
+
+
+def test_whole_elements_and_whole_fields_can_be_known_under_a_constraint():
+    constraint = sp.Fields({(0, 2): sp.Simplex(), (2, 3): sp.Box(0.0, 1.0)})
+    decoder, z = make(dim=3, constraint=constraint), torch.randn(2, LATENT)
+    values, given = constraint(torch.randn(2, 4, 3)), torch.zeros(2, 4, 3, dtype=torch.bool)
+    given[:, 0], given[0, 1, :2], given[1, :, 2] = True, True, True
+    sets = decoder(z, known=(values, given))
+    assert torch.equal(sets[given], values[given])
+    torch.testing.assert_close(constraint(sets), sets)
+    given[1, 2, 0] = True
+    with pytest.raises(ValueError, match=r"known gives a part of numbers that Fields.* ties together: give all"):
+        decoder(z, known=(values, given))
 
 
 def test_hooks_and_parametrisations_of_the_encoder_are_honoured():
@@ -260,6 +302,13 @@ MISTAKES = {
         "known holds NaN or infinity",
     ),
     "init shape": (lambda: DECODER(Z, init=torch.zeros(5, 2)), r"init is \[5, 2\], .* \[2, 4, 2\] or \[4, 2\]"),
+    "init NaN": (lambda: DECODER(Z, init=torch.full((4, 2), torch.nan)), "init holds NaN or infinity"),
+    "a list to start": (lambda: DECODER(Z, init=[[0.0, 0.0]] * 4), "init is list: pass a tensor"),
+    "a list as mask": (lambda: DECODER(Z, mask=[[True] * 4] * 2), "mask is list: pass a tensor"),
+    "known without mask": (lambda: DECODER(Z, known=torch.zeros(2, 4, 2)), "known is Tensor: pass a pair"),
+    "known array": (lambda: DECODER(Z, known=(Z.numpy(), Z > 0)), "the values of known is ndarray: pass a tensor"),
+    "a class": (lambda: sp.iDSPN(DECODER.encoder, 4, 2, solver=torch.optim.Adam), "solver is the class Adam: pass"),
+    "a function": (lambda: sp.iDSPN(lambda x: x.sum(1), 4, 2), "encoder is of type function: pass an .* Module"),
     "no steps": (lambda: DECODER.solve(Z, steps=0), "steps is 0"),
     "size": (lambda: sp.iDSPN(DECODER.encoder, size=12, dim=2), "encoder is built for size=4, the decoder for size=12"),
     "dim": (lambda: sp.iDSPN(DECODER.encoder, size=4, dim=3), "encoder is built for dim=2, the decoder for dim=3"),

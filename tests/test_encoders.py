@@ -32,12 +32,11 @@ def test_gradients(encoder_class):
     assert gradgradcheck(lambda x, *p: encoder(x), (x, *encoder.parameters()))
 
 
-def test_the_relation_encoder_sees_pairs_that_a_sum_over_elements_cannot():
-    """[(0,0),(1,1)] and [(0,1),(1,0)] have the same elementwise channels; pairs of elements tell them apart."""
-    encoder = RelationEncoder(dim=1, hidden=16, latent=8, size=2, pool="mean")
-    x = torch.tensor([[[0.0], [2.0]], [[1.0], [1.0]]])
-    first, second = encoder(x)
-    assert not torch.allclose(first, second)
+def test_the_relation_encoder_is_a_set_encoder_of_all_ordered_pairs():
+    encoder = RelationEncoder(dim=2, hidden=16, latent=8, size=3)
+    x = torch.randn(4, 3, 2)
+    pairs = torch.stack([torch.cat([x[:, i], x[:, j]], dim=-1) for i in range(3) for j in range(3)], dim=1)
+    torch.testing.assert_close(encoder(x), encoder.pairs(pairs))
 
 
 def test_a_module_can_be_the_pool():

@@ -33,7 +33,7 @@ class Unrolled(Adjoint):
     def run(self, descent: Descent, steps: int) -> Tensor:
         if not descent.solver.differentiable:
             raise ValueError(
-                f"{descent.solver} cannot be unrolled: its optimiser has no differentiable=True; "
+                f"{descent.solver} cannot be unrolled: its optimiser cannot be differentiated; "
                 "use an implicit adjoint such as Identity()"
             )
         if not descent.sets.requires_grad:
@@ -118,8 +118,16 @@ class ConjugateGradient(Implicit):
             def solve(v: Tensor) -> Tensor:
                 return tangent(conjugate_gradient(lambda w: apply(apply_transposed(w)), apply(v), self.steps))
 
+        def gradient(v: Tensor | None) -> Tensor | None:
+            if torch.is_grad_enabled():
+                raise ValueError(
+                    "ConjugateGradient keeps no graph of its solve, so its gradient has no gradient: "
+                    "use Identity() or Unrolled() with create_graph=True"
+                )
+            return None if v is None else solve(v)  # None: nothing depends on the sets
+
         step = -grad
-        step.register_hook(lambda v: None if v is None else solve(v))  # None: nothing depends on the sets
+        step.register_hook(gradient)
         return step
 
 

@@ -26,6 +26,10 @@ class Constraint:
         """Project in place, without a graph."""
         sets.copy_(self(sets))
 
+    def can_hold(self, given: Tensor) -> bool:
+        """Whether the given entries `[..., dim]` can stay as they are while the others are projected."""
+        return bool((given == given[..., :1]).all())
+
 
 @dataclass
 class Simplex(Constraint):
@@ -36,6 +40,9 @@ class Simplex(Constraint):
     """
 
     total: float = 1.0
+
+    def __post_init__(self) -> None:
+        _positive("Simplex", "total", self.total)
 
     def __call__(self, sets: Tensor) -> Tensor:
         return project_simplex(sets, self.total)
@@ -49,7 +56,11 @@ class Simplex(Constraint):
 
 @dataclass
 class Box(Constraint):
-    """Each number between `low` and `high`."""
+    """Each number between `low` and `high`.
+
+    >>> Box(0.0, 1.0)(torch.tensor([-0.5, 0.25, 3.0])).tolist()
+    [0.0, 0.25, 1.0]
+    """
 
     low: float = -1.0
     high: float = 1.0
@@ -61,21 +72,38 @@ class Box(Constraint):
     def __call__(self, sets: Tensor) -> Tensor:
         return sets.clamp(self.low, self.high)
 
+    def can_hold(self, given: Tensor) -> bool:
+        return True
+
 
 @dataclass
 class NonNegative(Constraint):
-    """No number below zero."""
+    """No number below zero.
+
+    >>> NonNegative()(torch.tensor([-0.5, 0.25])).tolist()
+    [0.0, 0.25]
+    """
 
     def __call__(self, sets: Tensor) -> Tensor:
         return sets.clamp(min=0.0)
 
+    def can_hold(self, given: Tensor) -> bool:
+        return True
+
 
 @dataclass
 class Ball(Constraint):
-    """Each element at most `radius` from the origin."""
+    """Each element at most `radius` from the origin.
+
+    >>> Ball()(torch.tensor([[3.0, 4.0], [0.5, 0.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.5, 0.0]]
+    """
 
     radius: float = 1.0
     polyhedral = False
+
+    def __post_init__(self) -> None:
+        _positive("Ball", "radius", self.radius)
 
     def __call__(self, sets: Tensor) -> Tensor:
         norm = sets.norm(dim=-1, keepdim=True)
@@ -85,10 +113,17 @@ class Ball(Constraint):
 
 @dataclass
 class Sphere(Constraint):
-    """Each element exactly `radius` from the origin; the origin itself goes to the first axis."""
+    """Each element exactly `radius` from the origin; the origin itself goes to the first axis.
+
+    >>> Sphere(radius=5.0)(torch.tensor([[0.3, 0.4], [0.0, 0.0]])).tolist()
+    [[3.0, 4.0], [5.0, 0.0]]
+    """
 
     radius: float = 1.0
     polyhedral = False
+
+    def __post_init__(self) -> None:
+        _positive("Sphere", "radius", self.radius)
 
     def __call__(self, sets: Tensor) -> Tensor:
         norm = sets.norm(dim=-1, keepdim=True)
@@ -127,3 +162,11 @@ class Fields(Constraint):
     def project_(self, sets: Tensor) -> None:
         for (start, stop), part in self.parts.items():
             part.project_(sets[..., start:stop])
+
+    def can_hold(self, given: Tensor) -> bool:
+        return all(part.can_hold(given[..., start:stop]) for (start, stop), part in self.parts.items())
+
+
+def _positive(constraint: str, name: str, value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{constraint}: {name} is {value}, it must be above 0")

@@ -8,13 +8,21 @@ import torch
 from torch import Tensor, nn
 
 from .adjoints import Adjoint, Identity, Unrolled
+from .arguments import (
+    Known,
+    check_parts,
+    check_vectors,
+    checked_known,
+    checked_mask,
+    checked_start,
+    checked_steps,
+    ordinary,
+)
 from .constraints import Constraint
 from .inits import Init, RandomInit
-from .objective import Objective, takes_mask
+from .objective import Objective
 from .solution import BestFinite, Recorder, Solution, merge
 from .solvers import Descent, GradientDescent, Nesterov, Solver, set_norm
-
-Known = tuple[Tensor, Tensor]
 
 
 class SetDecoder(nn.Module):
@@ -53,9 +61,7 @@ class SetDecoder(nn.Module):
         adjoint: Adjoint | None = None,
     ):
         super().__init__()
-        if size < 1 or dim < 1:
-            raise ValueError(f"a set needs at least one element of one number, got size={size}, dim={dim}")
-        _check_encoder(encoder, size, dim)
+        check_parts(size, dim, encoder=encoder, solver=solver, init=init, constraint=constraint, adjoint=adjoint)
         self.encoder, self.size, self.dim = encoder, size, dim
         self.solver = Nesterov(steps=20) if solver is None else solver
         self.init = RandomInit() if init is None else init
@@ -108,9 +114,7 @@ class SetDecoder(nn.Module):
     def _steps(self, steps: int | None) -> int:
         if steps is None:
             steps = self.solver.steps if self.training else (self.solver.eval_steps or self.solver.steps)
-        if not isinstance(steps, int) or steps < 1:
-            raise ValueError(f"steps is {steps!r}, it must be a whole number from 1 on")
-        return steps
+        return checked_steps(steps)
 
     def _solve(
         self,
@@ -123,7 +127,11 @@ class SetDecoder(nn.Module):
         trace: bool,
         evaluate: bool,
     ) -> Solution:
-        self._check_vectors(z)
+        if torch.compiler.is_dynamo_compiling():  # it cannot record gradients of gradients
+            return torch.compiler.disable(SetDecoder._solve)(
+                self, z, mask, known, init, generator, steps, trace, evaluate
+            )
+        check_vectors(z, self.encoder)
         wants_graph = torch.is_grad_enabled()
         # Inner gradients do not exist in inference mode, and half precision is too coarse for the inner descent.
         with (
@@ -137,12 +145,13 @@ class SetDecoder(nn.Module):
 
     def _problem(self, z: Tensor, mask: Tensor | None, known: Known | None) -> Objective:
         parameter = next(self.encoder.parameters(), z)
-        z = _ordinary(z).to(parameter.dtype)
+        z = ordinary(z).to(parameter.dtype)
         problem = Objective(self.encoder, z, weight=self.init.weight)
         if known is not None:
-            problem.values, problem.given = self._checked_known(known, z)
+            shape = torch.Size((len(z), self.size, self.dim))
+            problem.values, problem.given = checked_known(known, z, shape, self.constraint)
         if mask is not None:
-            problem.mask = mask = self._checked_mask(mask, z)
+            problem.mask = mask = checked_mask(mask, z, self.size, self.encoder)
             absent = ~mask.unsqueeze(-1).expand(-1, -1, self.dim)
             if problem.values is None or problem.given is None:
                 problem.values, problem.given = z.new_zeros(absent.shape), absent
@@ -156,10 +165,8 @@ class SetDecoder(nn.Module):
         if init is None:
             start = self.init(len(z), z, generator)
         else:
-            shape = (len(z), self.size, self.dim)
-            if init.shape not in (shape, shape[1:]):
-                raise ValueError(f"init is {list(init.shape)}, the decoder takes {list(shape)} or {list(shape[1:])}")
-            start = _ordinary(init).to(z).expand(shape)
+            start = checked_start(init, z, torch.Size((len(z), self.size, self.dim)))
+        start = start.contiguous()
         if self.init.weight:
             problem.start = start
         return start
@@ -208,48 +215,6 @@ class SetDecoder(nn.Module):
             parts.append((finite, survivors))
         return merge(parts)
 
-    def _check_vectors(self, z: Tensor) -> None:
-        if not isinstance(z, Tensor) or z.ndim != 2 or not z.is_floating_point():
-            found = f"{list(z.shape)} {z.dtype}" if isinstance(z, Tensor) else type(z).__name__
-            raise ValueError(f"z is {found}, the decoder takes vectors [batch, latent] of floating point numbers")
-        parameter = next(self.encoder.parameters(), z)
-        if z.device != parameter.device:
-            raise ValueError(f"z is on {z.device}, the encoder on {parameter.device}: move one of them")
-        if z.dtype not in (parameter.dtype, torch.float16, torch.bfloat16):  # half precision comes from autocast
-            raise ValueError(f"z is {z.dtype}, the encoder {parameter.dtype}: convert one of them")
-        finite = z.detach().isfinite().all(dim=1)
-        if not finite.all():
-            example = int((~finite).nonzero()[0])
-            raise ValueError(f"z of example {example} holds NaN or infinity: look at the network before the decoder")
-
-    def _checked_mask(self, mask: Tensor, z: Tensor) -> Tensor:
-        if mask.shape != (len(z), self.size) or mask.dtype != torch.bool:
-            raise ValueError(
-                f"mask is {list(mask.shape)} {mask.dtype}, the decoder takes [{len(z)}, {self.size}] torch.bool"
-            )
-        if not takes_mask(self.encoder):
-            raise ValueError(
-                f"{type(self.encoder).__name__} takes no mask: give its forward a second argument to decode sets of "
-                "different sizes"
-            )
-        return _ordinary(mask).to(z.device)
-
-    def _checked_known(self, known: Known, z: Tensor) -> Known:
-        values, given = known
-        shape = torch.Size((len(z), self.size, self.dim))
-        try:
-            values, given = torch.broadcast_to(values, shape), torch.broadcast_to(given, shape)
-        except RuntimeError:
-            raise ValueError(
-                f"known holds values {list(values.shape)} and a mask {list(given.shape)}: both must fit {list(shape)}"
-            ) from None
-        if given.dtype != torch.bool:
-            raise ValueError(f"the mask of known is {given.dtype}, it must be torch.bool")
-        values, given = _ordinary(values).to(z), _ordinary(given).to(z.device)
-        if not values.detach().isfinite().logical_or(~given).all():
-            raise ValueError("known holds NaN or infinity where it says a value is given")
-        return values, given
-
     def extra_repr(self) -> str:
         lines = [f"size={self.size}, dim={self.dim}", f"solver={self.solver}", f"adjoint={self.adjoint}"]
         return ",\n".join(lines if self.constraint is None else [*lines, f"constraint={self.constraint}"])
@@ -285,18 +250,6 @@ def _finite(sets: Tensor) -> Tensor:
     return sets.isfinite().all(dim=2).all(dim=1)
 
 
-def _ordinary(tensor: Tensor) -> Tensor:
-    """The tensor as autograd can use it: one made in inference mode cannot be part of a graph."""
-    return tensor.clone() if tensor.is_inference() else tensor
-
-
 def _requires_grad(problem: Objective, start: Tensor) -> bool:
     tensors = (problem.z, problem.values, start, *problem.encoder.parameters())
     return any(t is not None and t.requires_grad for t in tensors)
-
-
-def _check_encoder(encoder: nn.Module, size: int, dim: int) -> None:
-    for name, own in (("size", size), ("dim", dim)):
-        other = getattr(encoder, name, own)
-        if isinstance(other, int) and other != own:
-            raise ValueError(f"the encoder is built for {name}={other}, the decoder for {name}={own}: they must agree")

@@ -16,7 +16,13 @@ class Init(nn.Module):
     dim: int
 
     def build(self, size: int, dim: int) -> None:
-        """Fix the shape of a set; called once, by the decoder."""
+        """Fix the shape of a set; called by the decoder. Decoders that share an initial set must agree."""
+        built = (getattr(self, "size", size), getattr(self, "dim", dim))
+        if built != (size, dim):
+            raise ValueError(
+                f"{type(self).__name__} already starts sets of {list(built)}, this decoder needs {[size, dim]}: "
+                "give each decoder its own"
+            )
         self.size, self.dim = size, dim
 
     def forward(self, batch: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -68,7 +74,8 @@ class LearnedInit(Init):
 
     def build(self, size: int, dim: int) -> None:
         super().build(size, dim)
-        self.sets = nn.Parameter(self.std * torch.randn(size, dim))
+        if not hasattr(self, "sets"):
+            self.sets = nn.Parameter(self.std * torch.randn(size, dim))
 
     def forward(self, batch: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self.sets.to(like.dtype).expand(batch, -1, -1)

@@ -51,8 +51,8 @@ class Solution:
         return {
             "inner_loss": self.loss.where(fine, 0.0).sum() / count,
             "inner_grad_norm": self.grad_norm.where(fine, 0.0).sum() / count,
-            "clipped": self.clipped.mean(),
-            "diverged": self.diverged.to(self.clipped.dtype).mean(),
+            "clipped": self.clipped.sum() / max(len(fine), 1),
+            "diverged": self.diverged.to(self.clipped.dtype).sum() / max(len(fine), 1),
         }
 
 

@@ -8,6 +8,8 @@ import inspect
 from collections.abc import Callable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, fields
+from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -44,7 +46,7 @@ class Solver:
     def __post_init__(self) -> None:
         for name in ("steps", "eval_steps"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
+            if value is not None and (not isinstance(value, Integral) or value < 1):
                 raise ValueError(f"{type(self).__name__}: {name} is {value!r}, it must be a whole number from 1 on")
         for name in ("clip", "tol"):
             value = getattr(self, name)
@@ -139,9 +141,20 @@ class TorchOptimizer(Solver):
                 f"{optimizer.__name__} mixes the examples of a batch: choose an elementwise one such as Adam"
             )
 
-    @property
+    @cached_property
     def differentiable(self) -> bool:
-        return "differentiable" in inspect.signature(self.optimizer).parameters
+        if "differentiable" not in inspect.signature(self.optimizer).parameters:
+            return False
+        try:  # some overwrite what their own backward pass needs
+            with torch.enable_grad():
+                first = sets = torch.zeros(1, 1, 2, requires_grad=True)
+                state = None
+                for t in range(3):
+                    sets, state = self.update(sets, (sets + 1) * (t + 1), state, t)
+                torch.autograd.grad(sets.sum(), first)
+        except RuntimeError:
+            return False
+        return True
 
     @property
     def separable(self) -> bool:

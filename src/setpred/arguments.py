@@ -1,0 +1,108 @@
+"""What a decoder is built from and asked for, checked: every mistake is one line that says what to do."""
+
+from numbers import Integral
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .adjoints import Adjoint
+from .constraints import Constraint
+from .inits import Init
+from .objective import takes_mask
+from .solvers import Solver
+
+Known = tuple[Tensor, Tensor]
+KINDS = {"encoder": nn.Module, "solver": Solver, "init": Init, "constraint": Constraint, "adjoint": Adjoint}
+
+
+def check_parts(size: int, dim: int, **parts: Any) -> None:
+    """Raise unless the parts of a decoder are what they should be; None stands for the default."""
+    if not all(isinstance(number, Integral) and number >= 1 for number in (size, dim)):
+        raise ValueError(f"a set needs at least one element of one number, got size={size}, dim={dim}")
+    for name, part in parts.items():
+        if part is not None and not isinstance(part, KINDS[name]):
+            found = f"the class {part.__name__}" if isinstance(part, type) else f"of type {type(part).__name__}"
+            raise ValueError(f"{name} is {found}: pass an instance of {KINDS[name].__name__}")
+    for name, own in (("size", size), ("dim", dim)):
+        other = getattr(parts["encoder"], name, own)
+        if isinstance(other, int) and other != own:
+            raise ValueError(f"the encoder is built for {name}={other}, the decoder for {name}={own}: they must agree")
+
+
+def checked_steps(steps: int) -> int:
+    if not isinstance(steps, Integral) or steps < 1:
+        raise ValueError(f"steps is {steps!r}, it must be a whole number from 1 on")
+    return steps
+
+
+def check_vectors(z: Tensor, encoder: nn.Module) -> None:
+    """Raise unless z is `[batch, latent]`, finite, and of the encoder's device and type."""
+    if not isinstance(z, Tensor) or z.ndim != 2 or not z.is_floating_point():
+        found = f"{list(z.shape)} {z.dtype}" if isinstance(z, Tensor) else type(z).__name__
+        raise ValueError(f"z is {found}, the decoder takes vectors [batch, latent] of floating point numbers")
+    parameter = next(encoder.parameters(), z)
+    if z.device != parameter.device:
+        raise ValueError(f"z is on {z.device}, the encoder on {parameter.device}: move one of them")
+    if z.dtype not in (parameter.dtype, torch.float16, torch.bfloat16):  # half precision comes from autocast
+        raise ValueError(f"z is {z.dtype}, the encoder {parameter.dtype}: convert one of them")
+    finite = z.detach().isfinite().all(dim=1)
+    if not finite.all():
+        example = int((~finite).nonzero()[0])
+        raise ValueError(f"z of example {example} holds NaN or infinity: look at the network before the decoder")
+
+
+def checked_mask(mask: Tensor, z: Tensor, size: int, encoder: nn.Module) -> Tensor:
+    """The mask, `[batch, size]`, where z is."""
+    _check_tensor("mask", mask)
+    if mask.shape != (len(z), size) or mask.dtype != torch.bool:
+        raise ValueError(f"mask is {list(mask.shape)} {mask.dtype}, the decoder takes [{len(z)}, {size}] torch.bool")
+    if not takes_mask(encoder):
+        raise ValueError(
+            f"{type(encoder).__name__} takes no mask: give its forward a second argument to decode sets of "
+            "different sizes"
+        )
+    return ordinary(mask).to(z.device)
+
+
+def checked_known(known: Known, z: Tensor, shape: torch.Size, constraint: Constraint | None) -> Known:
+    """Values and which of them are given, both of `shape`, where z is."""
+    if not isinstance(known, tuple | list) or len(known) != 2:
+        raise ValueError(f"known is {type(known).__name__}: pass a pair, values and a mask of what is given")
+    values, given = known
+    _check_tensor("the values of known", values)
+    _check_tensor("the mask of known", given)
+    try:
+        values, given = torch.broadcast_to(values, shape), torch.broadcast_to(given, shape)
+    except RuntimeError:
+        raise ValueError(
+            f"known holds values {list(values.shape)} and a mask {list(given.shape)}: both must fit {list(shape)}"
+        ) from None
+    if given.dtype != torch.bool:
+        raise ValueError(f"the mask of known is {given.dtype}, it must be torch.bool")
+    values, given = ordinary(values).to(z).contiguous(), ordinary(given).to(z.device).contiguous()
+    if not values.detach().isfinite().logical_or(~given).all():
+        raise ValueError("known holds NaN or infinity where it says a value is given")
+    if constraint is not None and not constraint.can_hold(given):
+        raise ValueError(f"known gives a part of numbers that {constraint} ties together: give all of them or none")
+    return values, given
+
+
+def checked_start(init: Tensor, z: Tensor, shape: torch.Size) -> Tensor:
+    """The initial sets of `shape`, where z is."""
+    _check_tensor("init", init)
+    if init.shape not in (shape, shape[1:]):
+        raise ValueError(f"init is {list(init.shape)}, the decoder takes {list(shape)} or {list(shape[1:])}")
+    if not init.detach().isfinite().all():
+        raise ValueError("init holds NaN or infinity: start from finite sets")
+    return ordinary(init).to(z).expand(shape)
+
+
+def ordinary(tensor: Tensor) -> Tensor:
+    """The tensor as autograd can use it: one made in inference mode cannot be part of a graph."""
+    return tensor.clone() if tensor.is_inference() else tensor
+
+
+def _check_tensor(name: str, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise ValueError(f"{name} is {type(value).__name__}: pass a tensor")
