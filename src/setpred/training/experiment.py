@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torchmetrics import Metric
 
 Batch = tuple[Tensor, ...]
 
@@ -23,9 +24,17 @@ class Experiment(nn.Module):
 
     Attributes:
         monitor: the validation metric whose highest value chooses the weights, or None for the last ones.
+        evaluation_batch: how many examples are judged at once.
+        pooled: a metric that is no mean over examples, which `judge` updates; what is reported is its result for the
+            whole split, over all processes.
     """
 
     monitor: str | None = None
+    evaluation_batch: int = 512
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pooled: Metric | None = None
 
     def splits(self) -> Splits:
         """The data, the same each time."""

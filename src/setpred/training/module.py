@@ -7,16 +7,21 @@ on exactly as it would have.
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any, cast
 
 import lightning as L
 import torch
 from torch import Tensor
 
+from ..decoder import SetDecoder
+from ..errors import unknown
 from .experiment import Batch, Batches, Chunks, Experiment, Splits, mixed_seed
+from .iterations import iterations_at
 from .settings import Settings
 
-EVALUATION_BATCH = 512
+WARM_UP = 1_000
+HALF_LIFE = 50_000
 
 
 class TrainingModule(L.LightningModule):
@@ -50,16 +55,22 @@ class TrainingModule(L.LightningModule):
         return Batches(self.splits.train, optim.batch, self.settings.seed, start, stop, *self._place())
 
     def val_dataloader(self) -> Chunks:
-        return Chunks(self.splits.val, EVALUATION_BATCH, *self._place())
+        return Chunks(self.splits.val, self.experiment.evaluation_batch, *self._place())
 
     def test_dataloader(self) -> Chunks:
-        return Chunks(self.splits.test, EVALUATION_BATCH, *self._place())
+        return Chunks(self.splits.test, self.experiment.evaluation_batch, *self._place())
 
     def on_train_epoch_start(self) -> None:
         self._started = time.perf_counter()
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        torch.manual_seed(mixed_seed(self.settings.seed, self.global_step, self.global_rank))
+        settings, step = self.settings, self.global_step
+        torch.manual_seed(mixed_seed(settings.seed, step, self.global_rank))
+        if settings.solver.schedule is not None:
+            iterations = iterations_at(settings.solver.schedule, step, settings.optim.steps, settings.seed)
+            for part in self.experiment.modules():
+                if isinstance(part, SetDecoder):
+                    part.solver.steps = iterations
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss = self.experiment.loss(self.experiment.augment(batch))
@@ -75,12 +86,14 @@ class TrainingModule(L.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         self._report("val")
+        self._report_pooled("val")
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
         self._add("test", self.experiment.judge(batch))
 
     def on_test_epoch_end(self) -> None:
         self._report("test")
+        self._report_pooled("test")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["seconds"] = self.seconds
@@ -104,12 +117,22 @@ class TrainingModule(L.LightningModule):
             total, count = shares.view(-1, 2).sum(dim=0)
             self.log(key, (total / count).float(), rank_zero_only=True)
 
+    def _report_pooled(self, split: str) -> None:
+        if self.experiment.pooled is not None:
+            for name, value in self.experiment.pooled.compute().items():
+                self.log(f"{split}/{name}", value, rank_zero_only=True)
+            self.experiment.pooled.reset()
 
-def _schedule(name: str, steps: int) -> Any:
-    if name == "constant":
-        return lambda step: 1.0
-    if name == "cosine":
-        return lambda step: 0.5 * (1 + math.cos(math.pi * min(step / steps, 1)))
-    from ..errors import unknown
 
-    raise unknown("optim.schedule", name, ("constant", "cosine"))
+def _schedule(name: str, steps: int) -> Callable[[int], float]:
+    """The factor of the learning rate at each step."""
+    warm_up = min(WARM_UP, steps // 10)
+    schedules: dict[str, Callable[[int], float]] = {
+        "constant": lambda step: 1.0,
+        "cosine": lambda step: 0.5 * (1 + math.cos(math.pi * min(step / steps, 1))),
+        "drop": lambda step: 1.0 if step < 0.9 * steps else 0.1,
+        "halving": lambda step: min(1.0, (step + 1) / (warm_up + 1)) * 0.5 ** (step / HALF_LIFE),
+    }
+    if name not in schedules:
+        raise unknown("optim.schedule", name, schedules)
+    return schedules[name]

@@ -11,6 +11,7 @@ from ..errors import unknown
 from ..inits import Init, LearnedInit, RandomInit, ZeroInit
 from ..pooling import POOLS
 from ..solvers import GradientDescent, Nesterov, Solver, TorchOptimizer
+from .iterations import iterations_at
 from .settings import AdjointSettings, InitSettings, NetSettings, SolverSettings
 
 ADJOINTS = ("identity", "conjugate-gradient", "unrolled")
@@ -20,7 +21,11 @@ CONSTRAINTS = ("none", "simplex")
 
 
 def make_solver(s: SolverSettings) -> Solver:
-    shared: dict[str, Any] = {"steps": s.steps, "eval_steps": s.eval_steps, "lr": s.lr, "clip": s.clip, "tol": s.tol}
+    eval_steps = s.eval_steps
+    if s.schedule is not None:
+        iterations_at(s.schedule, 0, 1)  # says what is wrong with it before training begins
+        eval_steps = eval_steps or s.steps
+    shared: dict[str, Any] = {"steps": s.steps, "eval_steps": eval_steps, "lr": s.lr, "clip": s.clip, "tol": s.tol}
     if s.name == "nesterov":
         return Nesterov(momentum=s.momentum, **shared)
     if s.name == "gradient-descent":

@@ -14,11 +14,15 @@ from ..errors import UsageError
 
 @dataclass
 class SolverSettings:
-    """How the inner optimisation moves: `nesterov`, `gradient-descent`, or a class of torch.optim such as `Adam`."""
+    """How the inner optimisation moves: `nesterov`, `gradient-descent`, or a class of torch.optim such as `Adam`.
+
+    With a `schedule` the iterations change over training (see `iterations_at`), and `steps` are those of evaluation.
+    """
 
     name: str = "nesterov"
     steps: int = 10
     eval_steps: int | None = None
+    schedule: str | None = None
     lr: float = 1.0
     momentum: float = 0.9
     clip: float | None = None
@@ -56,7 +60,11 @@ class NetSettings:
 
 @dataclass
 class OptimSettings:
-    """The outer optimisation: Adam."""
+    """The outer optimisation: Adam.
+
+    `schedule` of its step size: `constant`, `cosine`, `drop` (a tenth for the last tenth of the steps), or `halving`
+    (a warm-up, then half as long every 50,000 steps).
+    """
 
     lr: float = 1e-3
     batch: int = 128

@@ -1,11 +1,11 @@
 """The tasks by name: their settings, models, presets and experiments."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UsageError, unknown
-from . import autoencoding, numbering
+from . import autoencoding, clevr, numbering
 from .experiment import Experiment
 from .settings import Settings, changed
 
@@ -21,6 +21,8 @@ class Task:
     models: Mapping[str, Changes]
     presets: Mapping[str, Changes]
     without_decoder: tuple[str, ...] = ()
+    exceptions: Mapping[tuple[str, str], Changes] = field(default_factory=dict)
+    """What a preset changes for one model: (preset, model) → changes."""
 
 
 TASKS = {
@@ -30,6 +32,7 @@ TASKS = {
     "numbering": Task(
         numbering.NumberingSettings, numbering.Numbering, numbering.MODELS, numbering.PRESETS, numbering.BASELINES
     ),
+    "clevr": Task(clevr.ClevrSettings, clevr.Clevr, clevr.MODELS, clevr.PRESETS, clevr.BASELINES, clevr.EXCEPTIONS),
 }
 
 
@@ -55,7 +58,8 @@ def make_settings(
         if model in chosen.without_decoder and key.split(".")[0] in ("solver", "adjoint", "init"):
             raise UsageError(f"{model} has no {key.split('.')[0]}: {key} is for the decoders, such as idspn")
     names = {"model": model, "preset": preset, "seed": seed}
-    return changed(chosen.settings(), {**names, **chosen.presets[preset], **chosen.models[model], **overrides})
+    changes = {**chosen.presets[preset], **chosen.models[model], **chosen.exceptions.get((preset, model), {})}
+    return changed(chosen.settings(), {**names, **changes, **overrides})
 
 
 def make_experiment(settings: Settings) -> Experiment:

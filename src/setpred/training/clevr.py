@@ -1,0 +1,175 @@
+"""Objects of CLEVR's scenes from images (the paper's third experiment), or from the objects themselves."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..average_precision import SetAveragePrecision
+from ..baselines import SlotAttention, SlotMLP, slot_loss
+from ..data.clevr import CLEVR_SCHEMA
+from ..decoder import SetDecoder
+from ..encoders import SetEncoder
+from ..errors import UsageError
+from ..image_encoder import ImageEncoder
+from ..matching import hungarian_loss
+from .experiment import Batch, Experiment, Splits
+from .parts import make_adjoint, make_constraint, make_encoder, make_init, make_solver
+from .scene_cache import RENDERED, SceneSplit
+from .settings import OptimSettings, Settings, SolverSettings
+
+SIZE, DIM = CLEVR_SCHEMA.size, CLEVR_SCHEMA.dim
+
+
+@dataclass
+class ClevrData:
+    """`source` is `scenes`, rendered here, or a folder in CLEVR's layout; trained on its train split, tested on val.
+
+    Without `images` the objects are encoded and decoded again. `size` is in pixels a side.
+    """
+
+    source: str = RENDERED
+    images: bool = True
+    size: int = 128
+    train: int = 70_000
+    test: int = 15_000
+
+
+@dataclass
+class ClevrSettings(Settings):
+    task: str = "clevr"
+    solver: SolverSettings = field(default_factory=lambda: SolverSettings(steps=40, schedule="20,40", clip=10.0))
+    optim: OptimSettings = field(default_factory=lambda: OptimSettings(steps=54_600, schedule="drop"))
+    data: ClevrData = field(default_factory=ClevrData)
+
+
+DSPN = {"solver.clip": None, "adjoint.name": "unrolled"}
+SLOTS = {"optim.lr": 4e-4, "optim.schedule": "halving"}
+MODELS: dict[str, dict[str, Any]] = {
+    "idspn": {},
+    "idspn-0.5": {"solver.momentum": 0.5},
+    "dspn": DSPN | {"solver.momentum": 0.5},
+    "dspn-0.9": DSPN,
+    "idspn-sum": {"net.pool": "sum"},
+    "idspn-mean": {"net.pool": "mean"},
+    "idspn-relation": {"net.relation": True},
+    "slot-attention": SLOTS,
+    "slot-attention-star": SLOTS,
+    "slot-attention-dagger": SLOTS,
+    "slot-mlp": SLOTS,
+}
+# How long the range of a coordinate is taken to be in the loss; the marked ones are judged at every iteration.
+RANGES = {"slot-attention": 1.0, "slot-attention-star": 2.0, "slot-attention-dagger": 6.0, "slot-mlp": 1.0}
+EVERY_ITERATION = ("slot-attention-star", "slot-attention-dagger")
+BASELINES = tuple(RANGES)
+
+SMALL = {
+    "data.size": 64,
+    "data.train": 20_000,
+    "data.test": 2_000,
+    "optim.batch": 32,
+    "optim.steps": 5_000,
+    "trainer.round": 250,
+}
+QUICK = {
+    "data.train": 3_000,
+    "data.test": 500,
+    "optim.steps": 300,
+    "trainer.round": 50,
+    "solver.steps": 20,
+    "solver.schedule": "10,20",
+}
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {"trainer.round": 546},  # an epoch
+    "small": SMALL,
+    "quick": SMALL | QUICK,
+}
+# Steps of the models whose steps cost more or less than iDSPN's, so that all take the same time.
+SMALL_STEPS = {"dspn": 3_300, "dspn-0.9": 3_300, "idspn-relation": 1_800, **dict.fromkeys(BASELINES, 8_500)}
+EXCEPTIONS: dict[tuple[str, str], dict[str, Any]] = {
+    **{("paper", model): {"optim.batch": 512, "optim.steps": 150_000} for model in BASELINES},
+    **{("small", model): {"optim.steps": steps} for model, steps in SMALL_STEPS.items()},
+}
+
+
+class Clevr(Experiment):
+    """Predict the objects of a scene; judged by their loss and by average precision at six distances."""
+
+    evaluation_batch = 128
+    pooled: SetAveragePrecision
+
+    def __init__(self, settings: ClevrSettings):
+        super().__init__()
+        self.settings = settings
+        self.model = make_baseline(settings) if settings.model in BASELINES else SceneDecoder(settings)
+        self.pooled = SetAveragePrecision(CLEVR_SCHEMA)
+
+    def splits(self) -> Splits:
+        data = self.settings.data
+
+        def split(name: str, count: int) -> Batch:
+            scenes = SceneSplit(data.source, name, count, data.size)
+            return (scenes.images() if data.images else scenes.sets(), scenes.sets())
+
+        return Splits(split("train", data.train), (), split("val", data.test))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Images `[batch, 3, size, size]` in bytes or in [0, 1], or sets, to sets `[batch, 10, 19]`."""
+        return self.model(self.prepared(inputs))
+
+    def prepared(self, inputs: Tensor) -> Tensor:
+        """Numbers of the model's own type, images in [0, 1]."""
+        numbers = inputs.to(next(self.model.parameters()).dtype)
+        return numbers if inputs.is_floating_point() else numbers / 255
+
+    def loss(self, batch: Batch) -> Tensor:
+        inputs, target = batch
+        name = self.settings.model
+        if name not in BASELINES:
+            return hungarian_loss(self(inputs), target, cost="huber").mean()
+        every = {"every_iteration": True} if name in EVERY_ITERATION else {}
+        prediction = self.model(self.prepared(inputs), **every)
+        return slot_loss(prediction, target, coordinate_range=RANGES[name]).mean()
+
+    def judge(self, batch: Batch) -> dict[str, Tensor]:
+        inputs, target = batch
+        prediction = self(inputs)
+        self.pooled.update(prediction, target)
+        return {"loss": hungarian_loss(prediction, target, cost="huber")}
+
+    def diagnostics(self) -> dict[str, Tensor]:
+        return self.model.decoder.diagnostics if isinstance(self.model, SceneDecoder) else {}
+
+
+class SceneDecoder(nn.Module):
+    """An image, or a set of objects, to a vector, and that to the set of objects: `[batch, …]` → `[batch, 10, 19]`."""
+
+    def __init__(self, settings: ClevrSettings):
+        super().__init__()
+        net, data = settings.net, settings.data
+        self.encoder: nn.Module
+        if data.images:
+            self.encoder = ImageEncoder(net.latent, data.size)
+        else:
+            self.encoder = SetEncoder(DIM, net.hidden, net.latent, SIZE)
+        self.decoder = SetDecoder(
+            make_encoder(net, DIM, SIZE),
+            size=SIZE,
+            dim=DIM,
+            solver=make_solver(settings.solver),
+            init=make_init(settings.init),
+            constraint=make_constraint(net.constraint),
+            adjoint=make_adjoint(settings.adjoint),
+        )
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.decoder(self.encoder(inputs))
+
+
+def make_baseline(settings: ClevrSettings) -> nn.Module:
+    data = settings.data
+    if not data.images:
+        raise UsageError(f"{settings.model} needs images: data.images=false is for the decoders, such as idspn")
+    if settings.model == "slot-mlp":
+        return SlotMLP(data.size, SIZE, DIM)
+    return SlotAttention(SIZE, DIM)

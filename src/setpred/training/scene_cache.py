@@ -1,0 +1,124 @@
+"""Scenes as arrays on disk: rendered or read once, then mapped into memory by every run that asks for them.
+
+A folder of the cache holds `sets.npy` and, for each image size, `images-SIZE.npy` in bytes.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import track
+from torch import Tensor
+
+from ..data import scenes as renderer
+from ..data.clevr import CLEVR, CLEVR_SCHEMA
+from ..data.scenes import Scenes
+from ..data.scenes.picture import in_threads
+from ..errors import UsageError
+from ..files import replacing
+from .experiment import mixed_seed
+
+RENDERED = "scenes"
+SPLITS = ("train", "val")
+BLOCK = 64
+
+Make = Callable[[range], Tensor]
+
+
+def cache_folder() -> Path:
+    """`SETPRED_CACHE`, or `setpred` where the user's caches are."""
+    usual = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("SETPRED_CACHE") or Path(usual) / "setpred")
+
+
+@dataclass(frozen=True)
+class SceneSplit:
+    """The first `count` scenes of a split of `source`: `scenes`, which are rendered, or a folder in CLEVR's layout."""
+
+    source: str
+    split: str
+    count: int
+    size: int
+
+    def sets(self) -> Tensor:
+        """`[count, 10, 19]`."""
+        if self.source == RENDERED:
+            scenes = self.rendered()
+            shape = (CLEVR_SCHEMA.size, CLEVR_SCHEMA.dim)
+
+            def encode(part: range) -> Tensor:
+                return CLEVR_SCHEMA.encode_batch(scenes.scene(i).objects for i in part)[0]
+
+            return self._stored("sets", "arranging", shape, "<f4", encode)
+        return self._read().sets[: self.count]
+
+    def images(self) -> Tensor:
+        """`[count, 3, size, size]` in bytes."""
+        shape = (3, self.size, self.size)
+        if self.source == RENDERED:
+            scenes = self.rendered()
+            return self._stored(f"images-{self.size}", "rendering", shape, "|u1", lambda part: scenes.batch(part)[0])
+        files = self._read()
+
+        def read(part: range) -> Tensor:
+            return torch.stack([(255 * image).round().byte() for image in in_threads(files.image, part)])
+
+        return self._stored(f"images-{self.size}", "reading", shape, "|u1", read)
+
+    def rendered(self) -> Scenes:
+        """The scenes behind a rendered split, the same for every size and count."""
+        return Scenes(size=self.size, seed=mixed_seed(SPLITS.index(self.split)))
+
+    def _read(self) -> CLEVR:
+        try:
+            files = CLEVR(self.source, self.split, self.size)
+        except ValueError as error:
+            raise UsageError(f"data.source: {error}") from None
+        if len(files) < self.count:
+            name = "train" if self.split == "train" else "test"
+            raise UsageError(
+                f"{self.source} holds {len(files)} scenes of split {self.split}, {self.count} are asked for: "
+                f"set data.{name}={len(files)} or fewer"
+            )
+        return files
+
+    def _stored(self, name: str, doing: str, shape: tuple[int, ...], dtype: str, make: Make) -> Tensor:
+        """The array of that name, made where no folder holds one that is long enough."""
+        origin = self._origin()
+        fits = []
+        for path in cache_folder().glob(f"{origin}-*/{name}.npy"):
+            count = int(path.parent.name.rsplit("-", 1)[1])
+            fits += [(count, path)] if count >= self.count else []
+        if not fits:
+            fits = [(self.count, cache_folder() / f"{origin}-{self.count}" / f"{name}.npy")]
+            with replacing(fits[0][1]) as temporary:
+                made = np.lib.format.open_memmap(temporary, "w+", dtype=dtype, shape=(self.count, *shape))
+                for part in _shown(f"{doing} {self.count:,} scenes", self.count):
+                    made[part.start : part.stop] = make(part).numpy()
+                made.flush()
+        # Copy on write: torch wants arrays it could write to, and no one shall change what is stored.
+        return torch.from_numpy(np.load(min(fits)[1], mmap_mode="c")[: self.count])
+
+    def _origin(self) -> str:
+        """A name that changes when the scenes would: with the code of the renderer, or the file of the scenes."""
+        if self.source == RENDERED:
+            name = RENDERED
+            code = [path.read_bytes() for path in sorted(Path(renderer.__file__).parent.glob("*.py"))]
+            digest = hashlib.sha1(b"".join(code))
+        else:
+            root = Path(self.source).resolve()
+            listing = (root / "scenes" / f"CLEVR_{self.split}_scenes.json").stat()
+            name = root.name
+            digest = hashlib.sha1(f"{root} {listing.st_size} {listing.st_mtime_ns}".encode())
+        return f"{name}-{self.split}-{digest.hexdigest()[:8]}"
+
+
+def _shown(doing: str, count: int) -> Iterable[range]:
+    """Blocks of the numbers below `count`, with a progress bar where they take a while."""
+    blocks = [range(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
+    return track(blocks, doing, console=Console(stderr=True), transient=True, disable=len(blocks) < 8)
