@@ -22,6 +22,8 @@ from .solvers import GradientDescent, Nesterov, TorchOptimizer
 
 if TYPE_CHECKING:
     from . import baselines, equivariance
+    from .average_precision import SetAveragePrecision
+    from .image_encoder import ImageEncoder
     from .matching import Assignment, assign, chamfer_loss, hungarian_loss
     from .metrics import ExactSetAccuracy
     from .ragged import collate_sets, pad_sets
@@ -37,8 +39,10 @@ _LAZY = {
     "Count": ".schema",
     "ExactSetAccuracy": ".metrics",
     "Flag": ".schema",
+    "ImageEncoder": ".image_encoder",
     "Real": ".schema",
     "Schema": ".schema",
+    "SetAveragePrecision": ".average_precision",
     "assign": ".matching",
     "baselines": ".baselines",
     "chamfer_loss": ".matching",
@@ -75,6 +79,7 @@ __all__ = [
     "Flag",
     "GradientDescent",
     "Identity",
+    "ImageEncoder",
     "LearnedInit",
     "MaxPool",
     "MeanPool",
@@ -84,6 +89,7 @@ __all__ = [
     "Real",
     "RelationEncoder",
     "Schema",
+    "SetAveragePrecision",
     "SetDecoder",
     "SetEncoder",
     "Simplex",

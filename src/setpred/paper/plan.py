@@ -145,7 +145,8 @@ def _run(table: Table, cell: Cell, seed: int, base: Settings, changes: Mapping[s
     fixed = {**ours.changes, **table.changes(cell, ours, base.data.train)}
     if taken := fixed.keys() & changes:
         raise UsageError(f"{min(taken)} is chosen by the cell: use the filters {', '.join(table.axes)}, model")
-    name = "-".join([ours.name, *(f"{axis}{cell.at[axis]}" for axis in table.axes), f"seed{seed}"])
+    apart = [f"{axis}{cell.at[axis]}" for axis in table.axes if axis not in table.measured]
+    name = "-".join([ours.name, *apart, f"seed{seed}"])
     return Run(folder / name, table.name, ours.model, base.preset, seed, {**fixed, **changes}, base.optim.steps)
 
 
@@ -153,7 +154,7 @@ def _same_data(table: Table, cell: Cell, run: Run) -> bool:
     ours = table.models[cell.model]
     train = make_settings(table.name, ours.model, "paper").data.train
     overrides = {**ours.changes, **table.changes(cell, ours, train)}
-    return bool(run.settings.data == make_settings(table.name, ours.model, "paper", overrides=overrides).data)
+    return table.same_data(run.settings.data, make_settings(table.name, ours.model, "paper", overrides=overrides).data)
 
 
 def _published_name(table: Table, name: str) -> str:

@@ -20,7 +20,7 @@ def run_table(
     """Train the runs that are not finished, and compare.
 
     Args:
-        table: `numbering` or `autoencoding`.
+        table: `numbering`, `autoencoding` or `clevr`.
         words: filters (`n=4 d=2,4 model=idspn seeds=0-7`) and settings (`solver.eval_steps=40`, which departs from the
             published protocol and gets folders of its own).
         out: the folder that holds a folder a table.

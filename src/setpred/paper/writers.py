@@ -85,8 +85,10 @@ def _header(table: Table) -> list[str]:
 
 
 def _texts(comparison: Comparison, row: Row) -> list[str]:
-    cell, loss = row.cell, comparison.plan.table.lower_is_better
-    published = "none survived" if cell.mean is None else spread(cell.mean, cell.std, loss) + "?" * (not cell.certain)
+    cell, table = row.cell, comparison.plan.table
+    loss = table.lower_is_better
+    doubt = "" if cell.certain else "?"
+    published = table.missing if cell.mean is None else spread(cell.mean, cell.std, loss) + doubt
     obtained = "–" if row.mean is None else spread(row.mean, row.std, loss)
     extra = [f"{row.count(status)} {status}" for status in ("failed", "unfinished") if row.count(status)]
     seeds = f"{len(row.values)}" + (f" ({', '.join(extra)})" if extra else "")
@@ -120,6 +122,8 @@ def _notes(comparison: Comparison) -> list[str]:
     ]
     if plan.departures:
         notes.append(f"not the published protocol: {', '.join(plan.departures)}")
+    if plan.table.note:
+        notes.append(plan.table.note)
     if any(not row.cell.certain for row in comparison.rows):
         notes.append("?: the paper does not say in which column this number stands")
     notes += [f"failed: {o.run.name}: {o.reason}" for o in comparison.outcomes if o.status == "failed"]

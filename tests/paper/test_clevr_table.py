@@ -1,0 +1,54 @@
+"""One run of CLEVR fills a row of the table, and is compared with the published only on the real images."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from setpred.paper.plan import make_plan
+from setpred.paper.published import clevr
+from setpred.paper.tables import compare
+from setpred.paper.writers import markdown
+from setpred.training.run import write_config
+
+THRESHOLDS = ("inf", "1", "0.5", "0.25", "0.125", "0.0625")
+
+
+def plan(*words, out=Path("runs/reproduce"), preset="paper"):
+    return make_plan("clevr", words, out, preset)
+
+
+def test_every_published_model_but_the_dspn_of_2019_can_be_trained():
+    assert {cell.model for cell in clevr().cells} - set(clevr().models) == {"DSPN"}
+    runs = plan("seeds=0").runs
+    assert len(runs) == len(clevr().models)
+    assert {run.settings.data.size for run in runs} == {128, 256}
+
+
+def test_all_thresholds_of_a_model_come_from_one_run():
+    chosen = plan("model=idspn,dspn-0.9", "seeds=0-1")
+    assert [run.name for run in chosen.runs] == ["idspn-seed0", "dspn-0.9-seed0", "idspn-seed1", "dspn-0.9-seed1"]
+    assert len(chosen.cells) == 2 * len(THRESHOLDS)
+
+
+def test_only_the_real_images_are_the_paper_s():
+    assert not plan("model=idspn").comparable
+    assert plan("model=idspn", "data.source=CLEVR_v1.0").comparable
+    assert plan("model=idspn-256px", "data.source=CLEVR_v1.0").comparable
+    assert not plan("model=idspn", "data.source=CLEVR_v1.0", "data.train=100", "data.test=10").comparable
+    assert not plan("model=idspn", "data.source=CLEVR_v1.0", preset="small").comparable
+
+
+@pytest.mark.parametrize(("source", "verdict"), [("scenes", "–"), ("CLEVR_v1.0", "within 2σ")])
+def test_results_stand_beside_the_published_with_what_must_be_known(tmp_path, source, verdict):
+    words = ["model=idspn", "seeds=0", *([f"data.source={source}"] if source != "scenes" else [])]
+    chosen = plan(*words, out=tmp_path)
+    (run,) = chosen.runs
+    write_config(run.settings, run.folder)
+    metrics = {"loss": 5e-4} | {f"ap_{threshold}": 0.988 for threshold in THRESHOLDS}
+    (run.folder / "result.json").write_text(json.dumps({"metrics": metrics, "seconds": 1.0}))
+    comparison = compare(chosen)
+    assert [round(row.mean, 1) for row in comparison.rows] == [98.8] * len(THRESHOLDS)
+    text = markdown(comparison)
+    assert f"| iDSPN fs 0.9 | idspn | 128 | inf | 98.8 ± 0.5 | 98.8 | 1 | {verdict} |" in text
+    assert "ours ranks the predictions of all test images together" in text
