@@ -162,7 +162,7 @@ def test_autocast_does_not_coarsen_the_inner_loop():
 
 
 def test_the_compiled_loop_finds_what_autograd_finds():
-    """In float32 the plain encoder runs compiled and on all cores; a hook that does nothing sends it through autograd."""
+    """In float32 the plain encoder runs compiled, on all cores; a hook that does nothing sends it through autograd."""
     mask = torch.arange(4) < torch.randint(1, 5, (33, 1))
     known = (torch.rand(2), torch.tensor([False, True]))
     for pool in ("fs", "sum", "mean"):

@@ -15,7 +15,9 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from setpred import matching
-from setpred.matching import COSTS, assign, chamfer_loss, hungarian_loss
+from setpred.costs import COSTS, pairwise_blocks
+from setpred.kernels import threads
+from setpred.matching import assign, chamfer_loss, hungarian_loss
 
 sizes = st.integers(1, 5)
 numbers = st.floats(-4, 4, width=32)
@@ -111,21 +113,13 @@ def test_nothing_to_match_gives_no_pairs(shape):
     assert match.prediction.shape == match.target.shape == match.mask.shape
 
 
-@pytest.fixture
-def threaded(monkeypatch):
-    threads = torch.get_num_threads()
-    torch.set_num_threads(3)
-    monkeypatch.setattr(matching, "THREADED_FROM", 1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def _assign_in_child(cost, queue):
     queue.put(assign(cost).target.tolist())
 
 
-@pytest.mark.usefixtures("threaded")
+@pytest.mark.usefixtures("three_threads")
 def test_threads_and_forks_agree_with_one_thread(monkeypatch):
+    monkeypatch.setattr(threads, "WORTH_SHARING", 1)
     cost = torch.rand(16, 12, 12)
     threaded_result = assign(cost).target.tolist()
     with ThreadPoolExecutor(4) as pool:
@@ -136,7 +130,7 @@ def test_threads_and_forks_agree_with_one_thread(monkeypatch):
     child.start()
     child.join(timeout=30)
     assert child.exitcode == 0
-    monkeypatch.setattr(matching, "THREADED_FROM", 10**9)
+    monkeypatch.setattr(threads, "WORTH_SHARING", 10**9)
     alone = assign(cost).target.tolist()
     assert all(result == alone for result in [threaded_result, queue.get(), *concurrent])
 
@@ -175,9 +169,9 @@ def test_the_loss_is_the_least_mean_of_the_textbook_cost(name, dtype, n, m):
 
 def test_blocks_of_any_size_give_the_same_costs():
     x, y = torch.randn(5, 7, 3), torch.randn(5, 4, 3)
-    whole = matching._pairwise_blocks(x, y, COSTS["huber"], block=10**6)
+    whole = pairwise_blocks(x, y, COSTS["huber"], block=10**6)
     for block in (1, 30, 100):
-        assert torch.equal(matching._pairwise_blocks(x, y, COSTS["huber"], block=block), whole)
+        assert torch.equal(pairwise_blocks(x, y, COSTS["huber"], block=block), whole)
 
 
 @pytest.mark.parametrize("loss", [hungarian_loss, chamfer_loss])

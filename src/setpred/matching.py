@@ -5,25 +5,20 @@ cost (Hungarian), or element by element with whatever is nearest (Chamfer). The 
 graph; only the cost of the matched pairs is differentiated.
 """
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-import numpy as np
 import torch
-import torch.nn.functional as F
-from numba import njit
 from torch import Tensor
 
-Cost = Callable[[Tensor, Tensor], Tensor]
+from .costs import COSTS, Cost, pairwise
+from .kernels.assignment import least_assignments
+
 Classes = Tensor | tuple[Tensor, Tensor]
 
 # All costs of an example up to here can be added up in single precision.
 LARGEST_COST = 1e30
 # What a pair of different classes costs on top, where classes are to stay apart.
 CLASS_PENALTY = 1e3
-# Below this many costs in a batch, starting threads takes longer than they save.
-THREADED_FROM = 2**18
 
 
 class Assignment(NamedTuple):
@@ -106,7 +101,7 @@ def hungarian_loss(
     """
     prediction, target, cost = _check_sets(prediction, target, cost)
     prediction_mask, mask = _check_masks(prediction_mask, mask, prediction, target)
-    matrix = _pairwise(prediction, target, cost)
+    matrix = pairwise(prediction, target, cost)
     _refuse_nonfinite(matrix, prediction_mask, mask, prediction, target)
     if same_class is not None:
         valid = prediction_mask[:, :, None] & mask[:, None, :]
@@ -132,7 +127,7 @@ def chamfer_loss(
     """
     prediction, target, cost = _check_sets(prediction, target, cost)
     prediction_mask, mask = _check_masks(prediction_mask, mask, prediction, target)
-    matrix = _pairwise(prediction, target, cost)
+    matrix = pairwise(prediction, target, cost)
     _refuse_nonfinite(matrix, prediction_mask, mask, prediction, target)
     matrix.masked_fill_(~(prediction_mask[:, :, None] & mask[:, None, :]), torch.inf)
 
@@ -148,77 +143,6 @@ def chamfer_loss(
     there = _mean_over_pairs(prediction, target, from_predictions, cost)
     back = _mean_over_pairs(prediction, target, from_targets, cost)
     return there + back
-
-
-def _huber(prediction: Tensor, target: Tensor) -> Tensor:
-    prediction, target = torch.broadcast_tensors(prediction, target)
-    return F.huber_loss(prediction, target, reduction="none").mean(-1)
-
-
-def _squared(prediction: Tensor, target: Tensor) -> Tensor:
-    return (prediction - target).square().mean(-1)
-
-
-def _euclidean(prediction: Tensor, target: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(prediction - target, dim=-1)
-
-
-def _cross_entropy(prediction: Tensor, target: Tensor) -> Tensor:
-    return -(prediction.log_softmax(-1) * target).sum(-1)
-
-
-COSTS: dict[str, Cost] = {
-    "huber": _huber,
-    "squared": _squared,
-    "euclidean": _euclidean,
-    "cross_entropy": _cross_entropy,
-}
-
-
-@torch.no_grad()
-def _pairwise(prediction: Tensor, target: Tensor, cost: Cost) -> Tensor:
-    """All costs, [batch, n, m], without ever holding the [batch, n, m, dim] differences."""
-    with torch.autocast(prediction.device.type, enabled=False):
-        if prediction.device.type != "cpu":
-            # Large blocks: on an accelerator it is the number of launches that costs.
-            return _pairwise_blocks(prediction, target, cost, block=2**26)
-        if cost is _cross_entropy:
-            return -(prediction.log_softmax(-1) @ target.mT)
-        if cost is _huber:
-            return _pairwise_sums(prediction, target, huber=True).div_(prediction.shape[2])
-        if cost is _squared:
-            return _pairwise_sums(prediction, target, huber=False).div_(prediction.shape[2])
-        if cost is _euclidean:
-            return _pairwise_sums(prediction, target, huber=False).sqrt_()
-        # Blocks that stay in the cache of a core.
-        return _pairwise_blocks(prediction, target, cost, block=2**20)
-
-
-def _pairwise_blocks(prediction: Tensor, target: Tensor, cost: Cost, block: int) -> Tensor:
-    (batch, n, dim), m = prediction.shape, target.shape[1]
-    matrix = prediction.new_empty(batch, n, m)
-    examples = max(1, block // max(1, n * m * dim))
-    rows = max(1, block // max(1, m * dim))
-    for b in range(0, batch, examples):
-        for i in range(0, n, rows):
-            part = matrix[b : b + examples, i : i + rows]
-            values = cost(prediction[b : b + examples, i : i + rows, None], target[b : b + examples, None])
-            if values.shape != part.shape:
-                raise ValueError(
-                    f"cost returned shape {list(values.shape)} for broadcast elements, expected "
-                    f"{list(part.shape)}: reduce the last dimension and keep the others"
-                )
-            part.copy_(values)
-    return matrix
-
-
-@torch.compiler.disable
-def _pairwise_sums(prediction: Tensor, target: Tensor, huber: bool) -> Tensor:
-    """Sums over dim of Huber's function, or of the square, of all differences: [batch, n, m]."""
-    left, right = (sets.detach().contiguous().numpy() for sets in (prediction, target))
-    sums = np.empty((*left.shape[:2], right.shape[1]), dtype=left.dtype)
-    _in_threads(lambda part: _sum_differences(left[part], right[part], huber, sums[part]), sums)
-    return torch.from_numpy(sums)
 
 
 def _mean_over_pairs(prediction: Tensor, target: Tensor, pairs: Assignment, cost: Cost) -> Tensor:
@@ -333,177 +257,8 @@ def _refuse_nonfinite(
 
 @torch.compiler.disable
 def _solve(cost: Tensor, prediction_mask: Tensor, mask: Tensor) -> Assignment:
-    batch, n, m = cost.shape
     dtype = torch.float32 if cost.dtype in (torch.float16, torch.bfloat16, torch.float32) else torch.float64
     costs = cost.detach().to("cpu", dtype).contiguous().numpy()
     rows, columns = (valid.cpu().contiguous().numpy() for valid in (prediction_mask, mask))
-    prediction, target = np.zeros((2, batch, min(n, m)), dtype=np.int64)
-    matched = np.zeros((batch, min(n, m)), dtype=np.bool_)
-
-    def solve(part: slice) -> None:
-        _solve_batch(costs[part], rows[part], columns[part], prediction[part], target[part], matched[part])
-
-    _in_threads(solve, costs)
-    return Assignment(*(torch.from_numpy(a).to(cost.device) for a in (prediction, target, matched)))
-
-
-def _in_threads(work: Callable[[slice], None], costs: np.ndarray) -> None:
-    """Split [batch, n, m] costs along the batch over as many threads as torch would use."""
-    workers = min(torch.get_num_threads(), len(costs)) if costs.size >= THREADED_FROM else 1
-    if workers == 1:
-        work(slice(None))
-        return
-    edges = np.linspace(0, len(costs), workers + 1).astype(int).tolist()
-    # A pool of this call's own: nothing is left over that a fork could inherit or another thread could share.
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(work, map(slice, edges[:-1], edges[1:])))
-
-
-@njit(cache=True, nogil=True)
-def _sum_differences(left, right, huber, sums):
-    """The loop over `right` is innermost and contiguous, so that the compiler can use vector instructions."""
-    batch, n, dim = left.shape
-    m = right.shape[1]
-    one, half = left.dtype.type(1), left.dtype.type(0.5)
-    turned = np.empty((dim, m), left.dtype)
-    # Plain loops: whole-array statements would take seconds more to compile.
-    for b in range(batch):
-        for k in range(dim):
-            for j in range(m):
-                turned[k, j] = right[b, j, k]
-        for i in range(n):
-            for j in range(m):
-                sums[b, i, j] = 0
-            for k in range(dim):
-                value = left[b, i, k]
-                if huber:
-                    for j in range(m):
-                        x = abs(value - turned[k, j])
-                        bent = min(x, one)
-                        sums[b, i, j] += bent * (x - half * bent)
-                else:
-                    for j in range(m):
-                        x = value - turned[k, j]
-                        sums[b, i, j] += x * x
-
-
-@njit(cache=True, nogil=True)
-def _solve_batch(costs, row_masks, column_masks, prediction, target, matched):
-    """Compact each example to its valid elements, the smaller side as rows, solve, and translate back."""
-    for b in range(costs.shape[0]):
-        rows = np.nonzero(row_masks[b])[0]
-        columns = np.nonzero(column_masks[b])[0]
-        wide = len(rows) <= len(columns)
-        few, many = (rows, columns) if wide else (columns, rows)
-        if len(few) == 0:
-            continue
-        cost = np.empty((len(few), len(many)))
-        for i in range(len(few)):
-            for j in range(len(many)):
-                cost[i, j] = costs[b, few[i], many[j]] if wide else costs[b, many[j], few[i]]
-        column_of, row_of = _least_assignment(cost)
-        k = 0
-        for i in range(len(rows)):
-            j = column_of[i] if wide else row_of[i]
-            if j >= 0:
-                prediction[b, k], target[b, k], matched[b, k] = rows[i], columns[j], True
-                k += 1
-
-
-@njit(cache=True, nogil=True)
-def _least_assignment(cost):
-    """Jonker and Volgenant's way: rows bid for columns first, then shortest augmenting paths for those left.
-
-    `cost` is [n, m] with n <= m. `price[j]` never exceeds 0 and is 0 as long as column j is free; a matched
-    row always has a column of least `cost - price`. These two make the final match optimal.
-    """
-    n, m = cost.shape
-    price = np.zeros(m)
-    column_of = np.full(n, -1)
-    row_of = np.full(m, -1)
-    waiting = np.arange(n)
-    left = n
-
-    sweeps = 2 if m > 1 else 0
-    for _ in range(sweeps):
-        count, left, k = left, 0, 0
-        # Rows may outbid each other in tiny steps for very long; the paths below finish in bounded time.
-        patience = 4 * n
-        while k < count:
-            i = waiting[k]
-            k += 1
-            best, second, j, runner_up = np.inf, np.inf, -1, -1
-            for column in range(m):
-                reduced = cost[i, column] - price[column]
-                if reduced < best:
-                    second, runner_up = best, j
-                    best, j = reduced, column
-                elif reduced < second:
-                    second, runner_up = reduced, column
-            bid = price[j] - (second - best)
-            outbids = bid < price[j]
-            if outbids:
-                price[j] = bid
-            elif row_of[j] >= 0:
-                j = runner_up
-            ousted = row_of[j]
-            if ousted >= 0:
-                column_of[ousted] = -1
-                patience -= 1
-                if outbids and patience > 0:
-                    k -= 1
-                    waiting[k] = ousted
-                else:
-                    waiting[left] = ousted
-                    left += 1
-            column_of[i], row_of[j] = j, i
-
-    distance = np.empty(m)
-    came_from = np.empty(m, np.int64)
-    # Columns by progress: [:scanned] done, [scanned:reached] at the current distance, then the rest.
-    order = np.arange(m)
-    for start in waiting[:left]:
-        for j in range(m):
-            distance[j] = cost[start, j] - price[j]
-            came_from[j] = start
-        scanned, reached, settled, end, radius = 0, 0, 0, -1, 0.0
-        while end < 0:
-            if scanned == reached:
-                settled = scanned
-                radius = np.inf
-                for k in range(scanned, m):
-                    j = order[k]
-                    if distance[j] <= radius:
-                        if distance[j] < radius:
-                            reached, radius = scanned, distance[j]
-                        order[k], order[reached] = order[reached], j
-                        reached += 1
-                for k in range(scanned, reached):
-                    if row_of[order[k]] < 0:
-                        end = order[k]
-                if end >= 0:
-                    break
-            via = order[scanned]
-            scanned += 1
-            i = row_of[via]
-            offset = radius - (cost[i, via] - price[via])
-            for k in range(reached, m):
-                j = order[k]
-                through = cost[i, j] - price[j] + offset
-                if through < distance[j]:
-                    distance[j], came_from[j] = through, i
-                    if through <= radius:
-                        if row_of[j] < 0:
-                            end = j
-                            break
-                        order[k], order[reached] = order[reached], j
-                        reached += 1
-        for k in range(settled):
-            price[order[k]] += distance[order[k]] - radius
-        while True:
-            i = came_from[end]
-            row_of[end] = i
-            column_of[i], end = end, column_of[i]
-            if i == start:
-                break
-    return column_of, row_of
+    pairs = least_assignments(costs, rows, columns)
+    return Assignment(*(torch.from_numpy(a).to(cost.device) for a in pairs))

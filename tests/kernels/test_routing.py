@@ -46,6 +46,7 @@ def test_what_is_routed_comes_back():
     assert torch.equal(collect(features, route(features, weight)), weight)
 
 
+@pytest.mark.usefixtures("three_threads")
 def test_many_cores_find_what_one_finds():
     features, weight, _ = problem(200, 16, 64, 1000, seed=2)
     torch.testing.assert_close(route(features, weight[0]), torch_route(features, weight[:1], None))

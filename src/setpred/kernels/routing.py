@@ -17,7 +17,6 @@ from .dispatch import numba_runs, readable
 from .threads import run_on_cores, shares
 
 MAX_SIZE = 1 << 16  # elements of a set that the compiled sort can number
-WORTH_THREADS = 1 << 16  # features; below, starting a second core takes longer than it saves
 
 
 def route(features: Tensor, weight: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -126,7 +125,7 @@ class _Layout:
         return tensor if self.width == self.channels else tensor[..., : self.channels].contiguous()
 
     def parts(self) -> list[slice]:
-        return shares(self.batch) if self.features.numel() >= WORTH_THREADS else [slice(0, self.batch)]
+        return shares(self.batch, self.features.numel())
 
     def at(self, b: int) -> int:
         return self.features.data_ptr() + b * self.example

@@ -19,15 +19,24 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 
-def shares(batch: int) -> list[slice]:
+WORTH_SHARING = 1 << 16  # numbers of a short kernel; below, waking a second core takes longer than it saves
+
+
+def shares(batch: int, numbers: int | None = None) -> list[slice]:
     """The batch cut in as many nearly equal slices as torch may use threads.
+
+    With `numbers`, how many a short kernel goes through, a batch that is not worth sharing stays whole.
 
     >>> threads = torch.get_num_threads()
     >>> len(shares(10 * threads)) == threads
     True
     >>> shares(1)
     [slice(0, 1, None)]
+    >>> shares(10 * threads, numbers=100) == [slice(0, 10 * threads)]
+    True
     """
+    if numbers is not None and numbers < WORTH_SHARING:
+        return [slice(0, batch)]
     count = max(1, min(batch, torch.get_num_threads()))
     edges = [batch * i // count for i in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(edges)]
