@@ -6,12 +6,14 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help setup test lint format clean
+.PHONY: help setup demo test lint bench format clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make setup    create .venv and install the pinned versions"
+	@echo "make demo     set up, then see the main job end to end in a few minutes"
 	@echo "make test     set up, then run all tests and the examples in docstrings"
+	@echo "make bench    speed and memory, into results/bench/"
 	@echo "make lint     ruff and mypy"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make clean    remove .venv and every cache"
@@ -30,6 +32,12 @@ $(INSTALLED): requirements.txt pyproject.toml Makefile
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 	@echo "ready: $(BIN)/python"
+
+demo: setup
+	$(BIN)/setpred demo
+
+bench: setup
+	$(BIN)/setpred bench --json results/bench/bench.json --figure results/bench/bench.png
 
 # One thread a worker: two workers with two threads each would wait for one another.
 test: setup

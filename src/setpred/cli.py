@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from .errors import UsageError
+from .errors import UsageError, asked
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -103,6 +103,81 @@ def report(
     from .report import report as write_report
 
     typer.echo(write_report(runs, out, figures=figures))
+
+
+@app.command()
+def reproduce(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="numbering or autoencoding.")],
+    words: Annotated[list[str] | None, typer.Argument(metavar="[n=4] [d=2,4] [model=idspn] [seeds=0-7] ...")] = None,
+    out: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/reproduce"),
+    workers: Annotated[int | None, typer.Option(help="Runs at a time; 0 only compares. [default: the cores]")] = None,
+    preset: Annotated[str, typer.Option(help="paper is the published protocol.")] = "paper",
+    to: Annotated[list[Path] | None, typer.Option(help="Also write the table: .md, .tex, .csv or .json.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Folder for the table in all formats with its curves.")] = None,
+) -> None:
+    """Train any part of a published table and set ours beside the published mean ± std."""
+    from .paper.reproduce import run_table
+    from .paper.results import keep as keep_results
+    from .paper.writers import markdown
+
+    try:
+        comparison = run_table(table, words or [], out, workers, preset, to or [])
+    except KeyboardInterrupt:
+        raise UsageError("stopped: the same command goes on from the last checkpoints") from None
+    typer.echo(markdown(comparison))
+    if keep is not None:
+        for path in keep_results(comparison, keep):
+            typer.echo(path)
+
+
+@app.command()
+def demo(out: Annotated[Path, typer.Option(help="Where the runs and the page go.")] = Path("runs/demo")) -> None:
+    """See the main job end to end, in a few minutes on two cores."""
+    from .demo import demo as run_demo
+
+    run_demo(out)
+
+
+@app.command()
+def bench(
+    quick: Annotated[bool, typer.Option(help="Under a minute: two settings, no growth curves.")] = False,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write all figures here.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw them here, as PNG.")] = None,
+) -> None:
+    """Measure speed and memory against the floor of the matrix products and against a naive loop."""
+    from .bench.measure import measure, write
+
+    results = measure(quick, say=typer.echo)
+    if as_json is not None:
+        write(results, as_json)
+    if figure is not None:
+        from .bench.figure import draw
+
+        draw(results, figure)
+
+
+data_app = typer.Typer(no_args_is_help=True, help="Make data.")
+app.add_typer(data_app, name="data")
+
+
+@data_app.command()
+def scenes(
+    out: Annotated[Path, typer.Option(help="Folder to write, in CLEVR's layout.")],
+    count: Annotated[int, typer.Option(min=1, help="Images.")] = 1000,
+    size: Annotated[int, typer.Option(min=16, max=1024, help="Pixels of a side.")] = 128,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same scenes.")] = 0,
+    split: Annotated[str, typer.Option(help="train or val.")] = "train",
+) -> None:
+    """Render scenes of CLEVR's world: images and the objects in them."""
+    from rich.progress import Progress
+
+    from .data.scenes import write as write_scenes
+
+    with Progress(console=Console(stderr=True)) as progress:
+        bar = progress.add_task("rendering", total=count)
+        with asked():
+            write_scenes(out, count, size, seed, split, progress=lambda done, _: progress.update(bar, completed=done))
+    typer.echo(out)
 
 
 def show_metrics(rows: dict[str, dict[str, float]], label: str) -> None:

@@ -1,11 +1,21 @@
 """The error of a user's request: one line that says what is wrong, where, and what to do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
 class UsageError(ValueError):
     """What was asked for cannot be done; the message is for the person who asked."""
+
+
+@contextmanager
+def asked() -> Iterator[None]:
+    """What the library refuses in here is the user's request."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:

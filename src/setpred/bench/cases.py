@@ -76,7 +76,7 @@ class Workload:
 
         return {"floor": partial(self.floor, steps), "ours": decode, "naive": partial(naive.minimise, self.z, steps)}
 
-    def training_steps(self, steps: int, unrolled: bool = True) -> dict[str, Callable[[], Any]]:
+    def training_steps(self, steps: int) -> dict[str, Callable[[], Any]]:
         """A whole training step: encode, decode, match, backward, Adam."""
         ours, naive = self._decoder(steps), self._naive(steps)
         dspn = self._decoder(steps, unrolled=True)
@@ -87,13 +87,12 @@ class Workload:
         def by_scipy(sets: Tensor) -> Tensor:
             return naive_hungarian_loss(sets, self.target, self.case.cost, self._same_class())
 
-        ways = {
+        return {
             "ours": self._step(lambda z: self._free(ours(z, known=self._known())), by_matching, ours),
             "naive": self._step(lambda z: self._free(naive(z, steps)), by_scipy, naive),
+            "unrolled": self._step(lambda z: self._free(naive.unrolled(z, steps)), by_scipy, naive),
+            "dspn": self._step(lambda z: self._free(dspn(z, known=self._known())), by_matching, dspn),
         }
-        if unrolled:
-            ways["unrolled"] = self._step(lambda z: self._free(dspn(z, known=self._known())), by_matching, dspn)
-        return ways
 
     def matching(self) -> Callable[[], Any]:
         sets = torch.randn_like(self.target)

@@ -22,7 +22,7 @@ from .clock import interleaved
 from .memory import peak_bytes
 
 Say = Callable[[str], None]
-QUICK_CASES = [CASES[1], replace(CASES[5], batch=32)]
+QUICK_CASES = [replace(CASES[1], batch=64), replace(CASES[5], batch=16)]
 
 
 def measure(quick: bool = False, say: Say = lambda line: None) -> dict[str, Any]:
@@ -74,6 +74,7 @@ def training_step(work: Workload, steps: int, seconds: float) -> dict[str, Any]:
         **{f"{name}_ms": value for name, value in ms.items()},
         "naive_over_ours": ms["naive"] / ms["ours"],
         "unrolled_over_ours": ms["unrolled"] / ms["ours"],
+        "dspn_over_ours": ms["dspn"] / ms["ours"],
         "matching_share": ms["matching"] / ms["ours"],
     }
 

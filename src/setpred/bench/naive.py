@@ -21,6 +21,14 @@ class NaiveDecoder(nn.Module):
         step = self.project(sets.detach() - grad)
         return sets.detach() + (step - step.detach())
 
+    def unrolled(self, z: Tensor, steps: int) -> Tensor:
+        """DSPN: plain gradient descent with the whole way in the graph."""
+        sets = self.project(0.1 * torch.randn(len(z), self.size, self.dim)).requires_grad_()
+        for _ in range(steps):
+            (grad,) = torch.autograd.grad(self.loss(sets, z), sets, create_graph=True)
+            sets = self.project(sets - grad)
+        return sets
+
     def minimise(self, z: Tensor, steps: int) -> Tensor:
         sets = self.project(0.1 * torch.randn(len(z), self.size, self.dim)).requires_grad_()
         optimizer = torch.optim.SGD([sets], lr=1.0, momentum=0.9, nesterov=True)

@@ -74,16 +74,16 @@ class Report:
         """Multiset- but not set-equivariant: order does not matter, yet equal elements are separated."""
         return self.multiset_equivariant and not self.set_equivariant
 
+    @property
+    def verdict(self) -> str:
+        """The finding in words."""
+        if self.set_equivariant:
+            return "set-equivariant (and so multiset-equivariant)"
+        return "exclusively multiset-equivariant" if self.exclusive else "neither set- nor multiset-equivariant"
+
     def __repr__(self) -> str:
-        verdict = (
-            "set-equivariant (and so multiset-equivariant)"
-            if self.set_equivariant
-            else "exclusively multiset-equivariant"
-            if self.exclusive
-            else "neither set- nor multiset-equivariant"
-        )
         lines = [
-            f"{verdict}; {NOISE_IN_WORDS[self.noise]}",
+            f"{self.verdict}; {NOISE_IN_WORDS[self.noise]}",
             f"{self.tried} permuted inputs, {self.tried_with_equals} with equal elements, "
             f"{str(self.dtype).removeprefix('torch.')}, tolerance {self.tolerance:.1e}",
         ]

@@ -1,0 +1,104 @@
+"""The main job end to end: equal elements that must be told apart, and sets of points rebuilt from a vector."""
+
+import multiprocessing
+import os
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from .training.run import train
+from .training.tasks import make_settings
+from .training.verdicts import check_run
+
+DECODER = {"net.hidden": 128, "net.latent": 128}
+SHARED: dict[str, Any] = {"data.test": 1_000, "trainer.round": 100, "trainer.logger": None}
+# More elements than classes: every example has equals, which no set-equivariant model can number.
+NUMBERING = SHARED | {
+    "data.n": 6,
+    "data.classes": 3,
+    "data.per_example": None,
+    "data.train": 128,
+    "data.val": 500,
+    "optim.steps": 800,
+}
+POINTS = SHARED | DECODER | {"data.n": 8, "data.d": 2, "data.train": 16_000, "optim.steps": 1_000}
+# The slowest first, so that no core is left alone with it at the end.
+MODELS = ("dspn", "idspn", "transformer-random-pe", "transformer-pe", "transformer", "bilstm", "deepsets")
+
+
+def demo(out: Path) -> Path:
+    """Train all models into folders below `out`, show the table as it fills, and write the page about them.
+
+    Runs that are finished are not made again.
+    """
+    console = Console(highlight=False)
+    console.print(
+        "Number equal elements, [a, a, b] → [(a, 0), (a, 1), (b, 0)]; a set counts if all of it is right.", markup=False
+    )
+    rows: dict[str, list[str] | None] = dict.fromkeys(("points", *MODELS))
+    context = multiprocessing.get_context("spawn")
+    with (
+        ProcessPoolExecutor(os.cpu_count(), mp_context=context, initializer=_use_one_core) as pool,
+        Live(_table(rows), console=console, refresh_per_second=4) as live,
+    ):
+        jobs = {pool.submit(_row, name, out / name): name for name in rows}
+        for job in as_completed(jobs):
+            rows[jobs[job]] = job.result()
+            live.update(_table(rows))
+
+    from .report import report
+
+    page = report([out / name for name in rows], out / "report.html", title="setpred demo")
+    console.print(
+        f"\nFigures: {page}\nNext:\n"
+        f"  setpred check {out / 'idspn'}                      which equivariance, with a witness\n"
+        f"  setpred evaluate {out / 'points'} steps=5,10,20,40   the same weights, other iterations\n"
+        "  setpred train autoencoding data.n=4 data.d=4         the paper's second experiment, smaller\n"
+        "  setpred reproduce autoencoding n=2 d=2 steps=10      beside the published numbers"
+    )
+    return page
+
+
+def _row(name: str, folder: Path) -> list[str]:
+    """Train one line of the table."""
+    if name == "points":
+        result = _train("autoencoding", "idspn", POINTS, folder)
+        what, found = "8 points in the plane, to a vector and back", f"loss {result['metrics']['loss']:.2g}"
+    else:
+        sizes = DECODER if name in ("idspn", "dspn") else {}
+        result = _train("numbering", name, NUMBERING | sizes, folder)
+        what, found = check_run(folder).verdict, f"{result['metrics']['accuracy']:.1%}"
+    return [found, what, f"{result['seconds']:.0f}"]
+
+
+def _train(task: str, model: str, changes: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    return train(make_settings(task, model, "quick", overrides=changes), folder, resume=True, quiet=True)
+
+
+def _use_one_core() -> None:
+    torch.set_num_threads(1)
+
+
+def _table(rows: Mapping[str, list[str] | None]) -> Table:
+    table = Table("model", "sets right", "equivariance found by check", "seconds")
+    for name in (
+        "idspn",
+        "dspn",
+        "deepsets",
+        "transformer",
+        "transformer-random-pe",
+        "transformer-pe",
+        "bilstm",
+        "points",
+    ):
+        row = rows[name]
+        if name == "points":
+            table.add_section()
+        table.add_row("idspn" if name == "points" else name, *(row or ["…", "", ""]))
+    return table
