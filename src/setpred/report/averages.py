@@ -10,7 +10,7 @@ from ..training.settings import flatten, to_dict
 from ..training.tasks import make_settings
 from .runs import Run, grouped
 
-METRICS = {"autoencoding": "loss", "numbering": "accuracy"}
+METRICS = {"autoencoding": "loss", "numbering": "accuracy", "clevr": "ap_0.5"}
 
 
 @dataclass
@@ -59,10 +59,14 @@ def published(run: Run) -> Published | None:
         ours = table.models.get(cell.model)
         if ours is None or ours.model != run.model or cell.mean is None or not cell.certain:
             continue
+        if cell.metric != METRICS[run.task]:
+            continue
         changes = {**ours.changes, **table.changes(cell, ours, examples)}
         if any(run[key] != value for key, value in changes.items()):
             continue
-        settings = flatten(to_dict(make_settings(run.task, ours.model, "paper", run.settings.seed, changes)))
-        if all(run[key] == value for key, value in settings.items() if not key.startswith("trainer.")):
+        settings = make_settings(run.task, ours.model, "paper", run.settings.seed, changes)
+        apart = ("trainer.", "data.")
+        same = all(run[key] == value for key, value in flatten(to_dict(settings)).items() if not key.startswith(apart))
+        if same and table.same_data(run.settings.data, settings.data):
             return Published(cell.mean / table.scale, (cell.std or 0.0) / table.scale)
     return None

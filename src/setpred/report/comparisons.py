@@ -1,11 +1,12 @@
 """Bar charts of models against each other: the paper's Figures 1 to 3 from our runs, and accuracies."""
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from .averages import Average, Published
 from .look import INK, MUTED, PAPER, legend_below, model_style, panel
-from .runs import label, problem_letters
+from .runs import Run, grouped, label, problem_letters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +17,21 @@ HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 LINEAR_UP_TO = 8
 Bar = tuple[str, Average]
 """A bar's name in the legend, and what it shows."""
+
+
+def precisions(runs: Sequence[Run]) -> "Figure":
+    """Average precision against the distance within which an object counts as found; a line a model, mean of seeds."""
+    figure, axes = panel(height=3.3)
+    names = ["ap_inf", "ap_1", "ap_0.5", "ap_0.25", "ap_0.125", "ap_0.0625"]
+    for group in grouped(runs, lambda run: run.setting):
+        percent = [100 * fmean(run.metric(name) for run in group) for name in names]
+        colour, dashes = model_style(group[0].model)
+        marks = {"marker": "o", "markersize": 3.5, "clip_on": False}
+        axes.plot(range(len(names)), percent, color=colour, linestyle=dashes, label=label(group[0], runs), **marks)
+    axes.set_xticks(range(len(names)), ["∞" if name == "ap_inf" else name.removeprefix("ap_") for name in names])
+    axes.set(xlabel="found within a distance of", title="average precision, %", ylim=(0, 100))
+    legend_below(figure, axes, columns=1 if len(runs) < 4 else 2)
+    return figure
 
 
 def equal_iterations(shown: Sequence[Average]) -> "Figure":

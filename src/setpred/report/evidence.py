@@ -1,12 +1,14 @@
 """What trained models do on test examples: predictions, their errors, and the way of the inner optimisation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from ..matching import COSTS, assign, hungarian_loss
+from ..solution import Trace
 from ..training.autoencoding import Autoencoding
+from ..training.clevr import Clevr, SceneDecoder
 from ..training.experiment import Experiment
 from ..training.numbering import Numberer, Numbering
 from ..training.run import load_run
@@ -15,6 +17,8 @@ from .runs import Run
 EXAMPLES = 2_000
 TRACED = 128
 ITERATIONS = 100
+SCENES = 256
+STAGES = (5, 10, 20, 40)
 
 
 @dataclass
@@ -30,11 +34,12 @@ class Evidence:
     """Predictions of a run, on test examples of its own task.
 
     Attributes:
-        inputs: class of each element in numbering, `[examples, n]`; None in autoencoding.
+        inputs: class of each element in numbering, `[examples, n]`; the images of scenes; None in autoencoding.
         target: `[examples, n, d]`, or the numbers `[examples, n]` in numbering.
         predicted: as `target`.
         error: of each example, `[examples]`: its loss, or how many of its numbers are wrong.
         descent: of a model that has an inner optimisation.
+        iterates: of scenes, the predicted sets by their name: after some iterations, or the only ones.
     """
 
     run: Run
@@ -43,13 +48,16 @@ class Evidence:
     predicted: Tensor
     error: Tensor
     descent: Descent | None
+    iterates: dict[str, Tensor] = field(default_factory=dict)
 
 
 @torch.no_grad()
 def gather(run: Run) -> Evidence | None:
     """Predict `EXAMPLES` test examples; None for a task of which a report knows no pictures."""
-    if run.task not in ("autoencoding", "numbering") or not run.finished:
+    if run.task not in ("autoencoding", "numbering", "clevr") or not run.finished:
         return None
+    if run.task == "clevr":
+        return gather_scenes(run)
     unused = {"data.train": 1, "data.val": 1} if run.task == "numbering" else {"data.train": 1}
     count = min(EXAMPLES, run["data.test"])
     _, experiment = load_run(run.path, {**unused, "data.test": count})
@@ -65,28 +73,56 @@ def gather(run: Run) -> Evidence | None:
     return Evidence(run, inputs, target, numbers, wrong, descent)
 
 
+def gather_scenes(run: Run) -> Evidence:
+    """Predict some test scenes, and keep what the decoder had after each of the `STAGES`."""
+    _, experiment = load_run(run.path)
+    assert isinstance(experiment, Clevr)
+    inputs, target = experiment.split("val", min(SCENES, run["data.test"]))
+    chunks = inputs.split(64)
+    predicted = torch.cat([experiment(chunk) for chunk in chunks])
+    if isinstance(experiment.model, SceneDecoder):
+        solutions = [_solve(experiment, chunk, max(STAGES)).sets[list(STAGES)] for chunk in chunks]
+        iterates = dict(zip((f"{stage} iterations" for stage in STAGES), torch.cat(solutions, dim=1), strict=True))
+    else:
+        iterates = {"predicted": predicted}
+    error = hungarian_loss(predicted, target)
+    descent = trace(experiment, (inputs[:TRACED], target[:TRACED]))
+    return Evidence(run, inputs if run["data.images"] else None, target, predicted, error, descent, iterates)
+
+
+def _solve(experiment: Clevr, inputs: Tensor, steps: int) -> Trace:
+    assert isinstance(experiment.model, SceneDecoder)
+    z = experiment.model.encoder(experiment.prepared(inputs))
+    solution = experiment.model.decoder.solve(z, steps=steps, trace=True)
+    assert solution.trace is not None
+    return solution.trace
+
+
 def trace(experiment: Experiment, batch: tuple[Tensor, ...]) -> Descent | None:
     """Solve for `ITERATIONS` instead of the usual number, and judge every iterate."""
     if isinstance(experiment, Autoencoding):
         (target,) = batch
         solution = experiment.decoder.solve(experiment.encoder(target), steps=ITERATIONS, trace=True)
-        cost, classes, skip = "huber", None, 0
+        way, cost, classes, skip = solution.trace, "huber", None, 0
+    elif isinstance(experiment, Clevr) and isinstance(experiment.model, SceneDecoder):
+        inputs, target = batch
+        way, cost, classes, skip = _solve(experiment, inputs, ITERATIONS), "huber", None, 0
     elif isinstance(experiment, Numbering) and isinstance(experiment.model, Numberer):
         model, (inputs, target) = experiment.model, batch
         values = torch.cat([inputs, torch.zeros_like(target)], dim=-1)
         given = torch.arange(values.shape[2], device=values.device) < model.classes
         solution = model.decoder.solve(model.encoder(inputs), known=(values, given), steps=ITERATIONS, trace=True)
-        cost, classes, skip = "euclidean", inputs.argmax(dim=-1), model.classes
+        way, cost, classes, skip = solution.trace, "euclidean", inputs.argmax(dim=-1), model.classes
     else:
         return None
-    assert solution.trace is not None
-    error = torch.full_like(solution.trace.loss, torch.inf)
-    for row, sets in zip(error, solution.trace.sets[..., skip:], strict=True):
+    assert way is not None
+    error = torch.full_like(way.loss, torch.inf)
+    for row, sets in zip(error, way.sets[..., skip:], strict=True):
         # A diverged iterate may be finite and still too large for its cost to be.
         fine = (sets.abs() < 1e12).flatten(1).all(dim=1)
         of_class = None if classes is None else classes[fine]
         row[fine] = hungarian_loss(sets[fine], target[fine], cost, same_class=of_class)
-    return Descent(solution.trace.loss.nan_to_num(nan=torch.inf), error)
+    return Descent(way.loss.nan_to_num(nan=torch.inf), error)
 
 
 def matched(predicted: Tensor, target: Tensor) -> Tensor:

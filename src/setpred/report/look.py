@@ -41,6 +41,13 @@ MODELS: dict[str, tuple[str, Any]] = {
     "transformer-random-pe": (PURPLE, (0, (5, 2))),
     "transformer-pe": (GREEN, (0, (5, 2))),
     "bilstm": (BROWN, (0, (5, 2))),
+    "idspn-0.5": (BLUE, (0, (5, 2))),
+    "dspn-0.9": (VERMILION, (0, (5, 2))),
+    "idspn-relation": (SKY, (0, (5, 2))),
+    "slot-attention": (ORANGE, "-"),
+    "slot-attention-star": (ORANGE, (0, (2, 1.5))),
+    "slot-attention-dagger": (BROWN, "-"),
+    "slot-mlp": (GREY, "-"),
 }
 STYLE: dict[Any, Any] = {
     "font.size": 9,

@@ -15,8 +15,11 @@ from ..training.tasks import make_settings
 
 NAMES = {
     "idspn": "iDSPN + momentum",
+    "idspn-0.5": "iDSPN + momentum 0.5",
     "idspn-no-momentum": "iDSPN",
+    "idspn-relation": "iDSPN, relation encoder",
     "dspn": "DSPN",
+    "dspn-0.9": "DSPN + momentum 0.9",
     "idspn-sum": "iDSPN, sum pooling",
     "idspn-mean": "iDSPN, mean pooling",
     "deepsets": "DeepSets",
@@ -24,6 +27,10 @@ NAMES = {
     "transformer-random-pe": "Transformer, random PE",
     "transformer-pe": "Transformer, PE",
     "bilstm": "BiLSTM",
+    "slot-attention": "Slot Attention",
+    "slot-attention-star": "Slot Attention*",
+    "slot-attention-dagger": "Slot Attention†",
+    "slot-mlp": "Slot MLP",
 }
 # What tells one run from another, in the order and the letters of the paper; the rest is named by its key.
 SHORT = {
@@ -35,7 +42,7 @@ SHORT = {
     "preset": "preset",
 }
 ALWAYS = ("data.n", "data.d", "solver.steps", "data.classes")
-WITHOUT_SOLVER = ("deepsets", "bilstm", "transformer")
+WITHOUT_SOLVER = ("deepsets", "bilstm", "transformer", "slot-")
 
 
 @dataclass
@@ -143,8 +150,15 @@ def shared_changes(runs: Sequence[Run]) -> str:
 
 
 def label(run: Run, among: Iterable[Run], without: tuple[str, ...] = ()) -> str:
-    """The model, and what tells this run from the others but its seed."""
-    details = describe(run, among, without)
+    """The model, and what tells this run from the others but its seed.
+
+    Beyond the problem itself, only from others of its model: that models differ in width goes without saying.
+    """
+    others = list(among)
+    own = [other for other in others if other.model == run.model]
+    common = [key for key in {key for other in others for key in other.changes} if key not in ALWAYS]
+    usual = [key for key in common if len({other[key] for other in own if _has(other, key)}) < 2]
+    details = describe(run, others, (*without, *usual))
     return f"{run.name} ({details})" if details else run.name
 
 
@@ -162,6 +176,10 @@ def problem_name(run: Run) -> str:
         return f"sets of {run['data.n']} elements in {run['data.d']} dimensions"
     if run.task == "numbering":
         return f"{run['data.n']} elements of {run['data.classes']} classes, {run['data.train']:,} training examples"
+    if run.task == "clevr":
+        scenes = "rendered scenes" if run["data.source"] == "scenes" else run["data.source"]
+        seen = f"images of {run['data.size']}×{run['data.size']} pixels" if run["data.images"] else "no images"
+        return f"{scenes}, {seen}, {run['data.train']:,} to train on"
     return run.task
 
 

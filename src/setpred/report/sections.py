@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .averages import METRICS, Average, Published, averages, published
-from .comparisons import accuracies, equal_computation, equal_iterations, relative_losses
+from .comparisons import accuracies, equal_computation, equal_iterations, precisions, relative_losses
 from .curves import accuracy_curves, inner_optimisation, loss_curves
 from .evidence import ITERATIONS, TRACED, Evidence
 from .markup import Drawing, Section, cards, cell, heading, model_key, numbered, paragraph, table
 from .runs import Run, describe, grouped, label, problem_name, shared_changes
+from .scenes import example_scene
 from .sets import example_sets, grid
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 SHOWN = 3
 """Examples of a kind."""
+SCENE = (
+    "Circles are spheres, squares cubes, diamonds cylinders; the map is seen from above, with rings where the objects "
+    "are. What is red is wrong: an attribute, a distance above 0.5, an object that is missed or not there."
+)
 
 
 def overview(runs: Sequence[Run]) -> Section:
@@ -87,6 +92,14 @@ def compared(runs: Sequence[Run]) -> Section:
                 f"Bars below the line beat it; look where the advantage shrinks.{_beside(groups)}"
             )
             section.blocks.append(Drawing("relative", sentence, panels))
+    finished = [run for run in runs if run.task == "clevr" and run.finished]
+    if finished:
+        sentence = (
+            "Scenes: the share of objects found with all attributes right, and few false ones, as the distance that "
+            "still counts shrinks. How far to the right a line stays up tells how exact the positions are."
+        )
+        panels = [precisions(group) for group in grouped(finished, lambda run: run.problem)]
+        section.blocks.append(Drawing("precision", sentence, panels))
     return section
 
 
@@ -104,7 +117,8 @@ def learning(runs: Sequence[Run]) -> Section:
         if any("val/loss" in run.curve for run in of_task):
             sentence += ", and whether the dotted validation loss leaves the training loss"
         if len({run.iterates for run in of_task}) > 1:
-            sentence += " (models without a decoder train on cross-entropy: compare the shapes, not the heights)"
+            other = "with other weights" if of_task[0].task == "clevr" else "on cross-entropy"
+            sentence += f" (models without a decoder train {other}: compare the shapes, not the heights)"
         section.blocks.append(Drawing(f"learning-{of_task[0].task}", sentence + ".", panels))
     return section
 
@@ -133,6 +147,10 @@ def examples(shown: Sequence[Evidence]) -> Section:
         if runs[0].task == "numbering":
             note = "the first test example: a class of k elements needs each of 0 to k - 1 once; wrong ones are struck."
             section.blocks += [paragraph(f"{name}: {note}"), cards([_numbered(e, 0, runs) for e in group])]
+        elif runs[0].task == "clevr":
+            sentence = f"{name}: the first test scene. {SCENE}"
+            panels = [example_scene(evidence, 0, runs) for evidence in group]
+            section.blocks.append(Drawing(f"examples-{number}", sentence, panels, wide=True))
         else:
             sentence = f"{name}: the first test sets{_first_two(runs[0])}. A good prediction sits in its circle."
             first = range(min(SHOWN, len(group[0].target)))
@@ -160,6 +178,10 @@ def failures(shown: Sequence[Evidence]) -> Section:
             note = f"of {count:,} test sets the one with most wrong numbers; struck numbers are taken or too large."
             made = [_numbered(e, chosen[0], runs) for e, chosen in zip(group, worst, strict=True)]
             section.blocks += [paragraph(f"{name}: {note}"), cards(made)]
+        elif runs[0].task == "clevr":
+            sentence = f"{name}: the worst of {count} test scenes. {SCENE}"
+            panels = [example_scene(evidence, chosen[0], runs) for evidence, chosen in zip(group, worst, strict=True)]
+            section.blocks += [heading(name), _tail(group), Drawing(f"failures-{number}", sentence, panels, wide=True)]
         else:
             section.blocks += [heading(name), _tail(group)]
             sentence = (
@@ -174,12 +196,12 @@ def failures(shown: Sequence[Evidence]) -> Section:
 def amount(metric: str, value: float) -> str:
     """A metric as people write it.
 
-    >>> amount("accuracy", 0.968), amount("loss", 0.00057), amount("loss", 0.21)
-    ('96.8 %', '5.7e-04', '0.21')
+    >>> amount("accuracy", 0.968), amount("ap_0.5", 0.8), amount("loss", 0.00057), amount("loss", 0.21)
+    ('96.8 %', '80.0 %', '5.7e-04', '0.21')
     """
     if value != value:
         return "NaN"
-    if metric == "accuracy":
+    if metric == "accuracy" or "ap_" in metric:
         return f"{100 * value:.1f} %"
     return f"{value:.1e}" if 0 < abs(value) < 0.01 else f"{value:.3g}"
 

@@ -106,12 +106,13 @@ class Clevr(Experiment):
 
     def splits(self) -> Splits:
         data = self.settings.data
+        return Splits(self.split("train", data.train), (), self.split("val", data.test))
 
-        def split(name: str, count: int) -> Batch:
-            scenes = SceneSplit(data.source, name, count, data.size)
-            return (scenes.images() if data.images else scenes.sets(), scenes.sets())
-
-        return Splits(split("train", data.train), (), split("val", data.test))
+    def split(self, name: str, count: int) -> Batch:
+        """The first scenes of `train` or `val`: images in bytes (or the sets once more), and sets."""
+        data = self.settings.data
+        scenes = SceneSplit(data.source, name, count, data.size)
+        return (scenes.images() if data.images else scenes.sets(), scenes.sets())
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Images `[batch, 3, size, size]` in bytes or in [0, 1], or sets, to sets `[batch, 10, 19]`."""
