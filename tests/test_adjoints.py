@@ -114,13 +114,17 @@ def test_conjugate_gradient_is_the_implicit_function_theorem(constraint, gamma, 
     assert_same(gradients(decoder, z, v), dense_implicit(decoder, z, v, gamma, constraint), rtol=1e-6, atol=1e-6)
 
 
-def test_conjugate_gradient_with_known_entries():
-    decoder = smooth_decoder(ConjugateGradient(steps=60))
+@pytest.mark.parametrize("constraint", [None, Simplex(), Box(-0.3, 0.3), Ball(0.4)], ids=str)
+def test_conjugate_gradient_with_known_entries(constraint):
+    decoder = smooth_decoder(ConjugateGradient(steps=60), constraint)
     z, v = torch.randn(4, LATENT).double().requires_grad_(), torch.randn(4, SIZE, DIM).double()
     values, given = torch.randn(4, SIZE, DIM).double(), torch.rand(4, SIZE, DIM) < 0.4
+    if isinstance(constraint, Simplex | Ball):  # these can hold whole elements only
+        given = given[..., :1].expand(4, SIZE, DIM)
     known = (values, given)
     decoder.solve = lambda z: SetDecoder.solve(decoder, z, known=known)  # the dense truth starts from the solution
-    assert_same(gradients(decoder, z, v, known), dense_implicit(decoder, z, v, given=given), rtol=1e-6, atol=1e-6)
+    truth = dense_implicit(decoder, z, v, constraint=constraint, given=given)
+    assert_same(gradients(decoder, z, v, known), truth, rtol=1e-6, atol=1e-6)
 
 
 def test_the_truth_itself_agrees_with_finite_differences():

@@ -161,6 +161,7 @@ def test_autocast_does_not_coarsen_the_inner_loop():
     assert torch.equal(inside, decoder(z.bfloat16().float()))
 
 
+@pytest.mark.usefixtures("three_threads")
 def test_the_compiled_loop_finds_what_autograd_finds():
     """In float32 the plain encoder runs compiled, on all cores; a hook that does nothing sends it through autograd."""
     mask = torch.arange(4) < torch.randint(1, 5, (33, 1))
@@ -214,9 +215,12 @@ def test_a_diverging_example_is_flagged_and_does_not_poison_the_batch(decoder_cl
 
 def test_a_batch_that_diverges_as_a_whole_still_returns():
     decoder = sp.iDSPN(Explosive(), size=4, dim=2, solver=sp.Nesterov(steps=40))
-    sets = decoder(torch.full((3, LATENT), 1e3, requires_grad=True))
+    z = torch.full((3, LATENT), 1e3, requires_grad=True)
+    sets = decoder(z)
     assert sets.isfinite().all()
     assert decoder.diagnostics["diverged"] == 1
+    sets.square().sum().backward()
+    assert all(source.grad.eq(0).all() for source in (z, *decoder.parameters()))
 
 
 def test_an_empty_batch_is_a_batch():

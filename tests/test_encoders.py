@@ -47,7 +47,7 @@ def test_a_module_can_be_the_pool():
 @pytest.mark.parametrize(
     ("sets", "mask", "message"),
     [
-        (torch.zeros(3, 5), None, r"sets are \[3, 5\], the encoder takes \[batch, size, 2\]"),
+        (torch.zeros(3, 5), None, r"sets are \[3, 5\], this network takes \[batch, size, 2\]"),
         (torch.zeros(3, 5, 4), None, r"takes \[batch, size, 2\]"),
         (torch.zeros(3, 0, 2), None, "no place for an element"),
         (torch.zeros(3, 5, 2), torch.zeros(3, 4, dtype=torch.bool), r"mask is \[3, 4\]"),

@@ -28,7 +28,12 @@ class Adjoint:
 
 @dataclass
 class Unrolled(Adjoint):
-    """Back-propagate through every iteration: exact for what was computed; memory grows with the steps (DSPN)."""
+    """Back-propagate through every iteration: exact for what was computed; memory grows with the steps (DSPN).
+
+    >>> import setpred as sp
+    >>> encoder = sp.SetEncoder(dim=2, hidden=16, latent=8, size=3)
+    >>> decoder = sp.SetDecoder(encoder, size=3, dim=2, solver=sp.GradientDescent(steps=5), adjoint=sp.Unrolled())
+    """
 
     def run(self, descent: Descent, steps: int) -> Tensor:
         if not descent.solver.differentiable:
@@ -65,7 +70,12 @@ class Implicit(Adjoint):
 
 @dataclass
 class Identity(Implicit):
-    """Take H for the identity: the gradient of one gradient step at the solution (iDSPN, the paper's choice)."""
+    """Take H for the identity: the gradient of one gradient step at the solution (iDSPN, the paper's choice).
+
+    >>> import setpred as sp
+    >>> sp.iDSPN(sp.SetEncoder(dim=2, hidden=16, latent=8, size=3), size=3, dim=2).adjoint
+    Identity()
+    """
 
     def implicit_step(self, grad: Tensor, point: Tensor, constraint: Constraint | None, given: Tensor | None) -> Tensor:
         return -grad if constraint is None else constraint(point.detach() - grad)
@@ -78,6 +88,11 @@ class ConjugateGradient(Implicit):
     Args:
         steps: conjugate gradient iterations.
         gamma: None solves with H, a number with the damped H / gamma + I; large numbers approach `Identity`.
+
+    Example:
+        >>> import setpred as sp
+        >>> encoder = sp.SetEncoder(dim=2, hidden=16, latent=8, size=3)
+        >>> decoder = sp.iDSPN(encoder, size=3, dim=2, adjoint=sp.ConjugateGradient(steps=3, gamma=100.0))
     """
 
     steps: int = 10

@@ -63,12 +63,18 @@ class SetDecoder(nn.Module):
         super().__init__()
         check_parts(size, dim, encoder=encoder, solver=solver, init=init, constraint=constraint, adjoint=adjoint)
         self.encoder, self.size, self.dim = encoder, size, dim
-        self.solver = Nesterov(steps=20) if solver is None else solver
+        usual_solver, usual_adjoint = self.usual()
+        self.solver = usual_solver if solver is None else solver
         self.init = RandomInit() if init is None else init
         self.init.build(size, dim)
         self.constraint = constraint
-        self.adjoint = Identity() if adjoint is None else adjoint
+        self.adjoint = usual_adjoint if adjoint is None else adjoint
         self.diagnostics: dict[str, Tensor] = {}
+
+    @staticmethod
+    def usual() -> tuple[Solver, Adjoint]:
+        """The solver and the adjoint where none are given."""
+        return Nesterov(steps=20), Identity()
 
     def forward(
         self,
@@ -176,7 +182,7 @@ class SetDecoder(nn.Module):
         recorder = Recorder()
         if trace:
             descent.watch = recorder
-        if torch.is_grad_enabled() and _requires_grad(problem, start):
+        if torch.is_grad_enabled() and _differentiated(problem, start):
             sets = self.adjoint.run(descent, steps)
         else:
             descent.run(steps)
@@ -209,7 +215,10 @@ class SetDecoder(nn.Module):
         descent.watch = watch
         descent.run(steps)
         way = recorder.trace(steps) if trace else None
-        parts = [(lost, Solution(best.sets, best.loss, best.grad_norm, descent.clipped / steps, lost[lost], way))]
+        sets = best.sets
+        if lost.all():  # then a loss still needs something to back-propagate to: sums of nothing, whose gradient is 0
+            sets = sets + sum(source.flatten()[:0].sum() for source in _differentiated(problem, start))
+        parts = [(lost, Solution(sets, best.loss, best.grad_norm, descent.clipped / steps, lost[lost], way))]
         if finite.any():
             survivors = self._minimise(problem.select(finite), start[finite], steps, trace, evaluate)
             parts.append((finite, survivors))
@@ -230,26 +239,24 @@ class iDSPN(SetDecoder):
 
 
 class DSPN(SetDecoder):
-    """Deep set prediction network: plain gradient descent, differentiated through every iteration."""
+    """Deep set prediction network: plain gradient descent, differentiated through every iteration.
 
-    def __init__(
-        self,
-        encoder: nn.Module,
-        size: int,
-        dim: int,
-        solver: Solver | None = None,
-        init: Init | None = None,
-        constraint: Constraint | None = None,
-        adjoint: Adjoint | None = None,
-    ):
-        solver = GradientDescent(steps=10) if solver is None else solver
-        super().__init__(encoder, size, dim, solver, init, constraint, adjoint or Unrolled())
+    >>> encoder = torch.nn.Sequential(torch.nn.Flatten(1), torch.nn.Linear(6, 4))
+    >>> decoder = DSPN(encoder, size=3, dim=2)
+    >>> decoder.solver.steps, decoder.adjoint
+    (10, Unrolled())
+    """
+
+    @staticmethod
+    def usual() -> tuple[Solver, Adjoint]:
+        return GradientDescent(steps=10), Unrolled()
 
 
 def _finite(sets: Tensor) -> Tensor:
     return sets.isfinite().all(dim=2).all(dim=1)
 
 
-def _requires_grad(problem: Objective, start: Tensor) -> bool:
+def _differentiated(problem: Objective, start: Tensor) -> list[Tensor]:
+    """All that a gradient of the solution may be asked for by."""
     tensors = (problem.z, problem.values, start, *problem.encoder.parameters())
-    return any(t is not None and t.requires_grad for t in tensors)
+    return [t for t in tensors if t is not None and t.requires_grad]

@@ -31,7 +31,7 @@ class SetEncoder(nn.Module):
 
     def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
         """Sets `[batch, size, dim]`, mask `[batch, size]` → `[batch, latent]`."""
-        _check_sets(sets, self.dim, mask)
+        check_sets(sets, self.dim, mask)
         return self.pool(self.net(sets), mask)
 
 
@@ -51,7 +51,7 @@ class RelationEncoder(nn.Module):
 
     def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
         """Sets `[batch, size, dim]`, mask `[batch, size]` → `[batch, latent]`."""
-        _check_sets(sets, self.dim, mask)
+        check_sets(sets, self.dim, mask)
         n = sets.shape[1]
         first = sets.unsqueeze(2).expand(-1, -1, n, -1)
         pairs = torch.cat([first, first.transpose(1, 2)], dim=-1).flatten(1, 2)  # [batch, n * n, 2 * dim]
@@ -67,9 +67,10 @@ def _make_pool(pool: str | nn.Module, latent: int, size: int) -> nn.Module:
     return FSPool(latent, size) if pool == "fs" else POOLS[pool]()
 
 
-def _check_sets(sets: Tensor, dim: int, mask: Tensor | None) -> None:
+def check_sets(sets: Tensor, dim: int, mask: Tensor | None) -> None:
+    """Raise unless sets are `[batch, size, dim]`, size at least 1, and the mask is bool `[batch, size]` or None."""
     if sets.ndim != 3 or sets.shape[-1] != dim:
-        raise ValueError(f"sets are {list(sets.shape)}, the encoder takes [batch, size, {dim}]")
+        raise ValueError(f"sets are {list(sets.shape)}, this network takes [batch, size, {dim}]")
     if sets.shape[1] == 0:
         raise ValueError("the sets have no place for an element: for sets that may be empty pass padding and a mask")
     if mask is not None and (mask.shape != sets.shape[:2] or mask.dtype != torch.bool):

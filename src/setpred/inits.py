@@ -30,7 +30,13 @@ class Init(nn.Module):
 
 
 class ZeroInit(Init):
-    """All elements at zero. Works only where equal elements can be separated, as with FSPool."""
+    """All elements at zero. Works only where equal elements can be separated, as with FSPool.
+
+    >>> init = ZeroInit()
+    >>> init.build(size=3, dim=2)
+    >>> init(5, like=torch.zeros(5, 8)).shape
+    torch.Size([5, 3, 2])
+    """
 
     def forward(self, batch: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return like.new_zeros(batch, self.size, self.dim)
@@ -41,6 +47,12 @@ class RandomInit(Init):
 
     In `eval()` every example starts from one fixed draw, so a prediction depends on nothing but its input;
     pass a generator to draw fresh ones.
+
+    >>> init = RandomInit(std=0.1).eval()
+    >>> init.build(size=3, dim=2)
+    >>> first, second = init(2, like=torch.zeros(2, 8))
+    >>> torch.equal(first, second)
+    True
     """
 
     def __init__(self, std: float = 0.1):
@@ -66,6 +78,11 @@ class LearnedInit(Init):
 
     An implicit gradient does not see the start, so the objective also holds `weight · ½ mean (Y - Y0)²`:
     without that pull a learned start would never move.
+
+    >>> init = LearnedInit(weight=0.1)
+    >>> init.build(size=3, dim=2)
+    >>> init.sets.shape, init(5, like=torch.zeros(5, 8)).shape
+    (torch.Size([3, 2]), torch.Size([5, 3, 2]))
     """
 
     def __init__(self, std: float = 0.1, weight: float = 0.1):

@@ -95,7 +95,11 @@ class GradientDescent(Solver):
 
 @dataclass
 class Nesterov(Solver):
-    """Gradient descent with Nesterov momentum, as `torch.optim.SGD(nesterov=True)`: the first step is 1 + m long."""
+    """Gradient descent with Nesterov momentum, as `torch.optim.SGD(nesterov=True)`: the first step is 1 + m long.
+
+    >>> Nesterov(steps=40, eval_steps=80, momentum=0.9, clip=10.0).eval_steps
+    80
+    """
 
     _: KW_ONLY
     momentum: Schedule = 0.9
