@@ -16,6 +16,7 @@ from setpred.training.module import TrainingModule, _schedule
 from setpred.training.run import evaluate, load_run, make_trainer, read_result, train
 from setpred.training.scene_cache import SceneSplit
 from setpred.training.tasks import TASKS, make_experiment, make_settings
+from setpred.training.verdicts import check_experiment
 
 TINY = {
     "data.train": 24,
@@ -212,6 +213,21 @@ def test_a_folder_in_clevr_s_layout_is_a_source(tmp_path):
         make_experiment(settings(**data | {"data__test": 4})).splits()
     with pytest.raises(UsageError, match=r"data.source: .* is not a folder"):
         make_experiment(settings(data__source=str(tmp_path / "none"))).splits()
+
+
+@pytest.mark.parametrize(
+    ("model", "separates_equals"), [("idspn", True), ("idspn-sum", False), ("slot-attention", False)]
+)
+def test_only_sorting_separates_equal_elements(model, separates_equals):
+    torch.manual_seed(0)
+    verdict = check_experiment(make_experiment(settings(model)).eval())
+    assert verdict.multiset_equivariant
+    assert verdict.exclusive is separates_equals
+
+
+def test_a_model_that_starts_from_no_set_has_no_verdict():
+    with pytest.raises(UsageError, match="slot-mlp starts from no set"):
+        check_experiment(make_experiment(settings("slot-mlp")).eval())
 
 
 def test_presets_give_every_model_the_same_settings_but_what_is_its_own():

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import UsageError, unknown
+from ..errors import UsageError, asked, unknown
 from . import autoencoding, clevr, numbering
 from .experiment import Experiment
 from .settings import Settings, changed
@@ -63,7 +63,8 @@ def make_settings(
 
 
 def make_experiment(settings: Settings) -> Experiment:
-    return find_task(settings.task).experiment(settings)
+    with asked():
+        return find_task(settings.task).experiment(settings)
 
 
 def find_task(name: str) -> Task:

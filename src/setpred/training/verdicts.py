@@ -6,9 +6,12 @@ import torch
 from torch import Tensor
 
 from .. import equivariance
+from ..baselines import SlotAttention
+from ..decoder import SetDecoder
 from ..equivariance import Report
-from ..errors import unknown
+from ..errors import UsageError, unknown
 from .autoencoding import Autoencoding
+from .clevr import Clevr, SceneDecoder
 from .experiment import Experiment
 from .numbering import Numberer, Numbering
 from .run import load_run
@@ -39,21 +42,38 @@ def check_experiment(experiment: Experiment) -> Report:
     """In float64: the order of nearly equal elements must not hang on rounding."""
     experiment = experiment.double()
     if isinstance(experiment, Autoencoding):
-        return _check_autoencoding(experiment)
+        return _check_decoder(experiment.decoder, experiment.encoder(experiment.splits().test[0][:1].double()))
+    if isinstance(experiment, Clevr):
+        return _check_clevr(experiment)
     assert isinstance(experiment, Numbering)
     return _check_numbering(experiment)
 
 
-def _check_autoencoding(experiment: Autoencoding) -> Report:
-    """The decoder as a function of its initial set."""
-    decoder = experiment.decoder
-    z = experiment.encoder(experiment.splits().test[0][:1].double())
+def _check_decoder(decoder: SetDecoder, z: Tensor) -> Report:
+    """The decoder as a function of its initial set; z is `[1, latent]`."""
 
     def decode(start: Tensor) -> Tensor:
         with torch.no_grad():
             return decoder(z.expand(len(start), -1).contiguous(), init=start)
 
     return equivariance.check(decode, size=decoder.size, dim=decoder.dim)
+
+
+def _check_clevr(experiment: Clevr) -> Report:
+    """The model as a function of its initial set or slots."""
+    model, inputs = experiment.model, experiment.prepared(experiment.split("val", 1)[0])
+    if isinstance(model, SceneDecoder):
+        return _check_decoder(model.decoder, model.encoder(inputs))
+    if not isinstance(model, SlotAttention):
+        raise UsageError(f"{experiment.settings.model} starts from no set: there is nothing to permute")
+
+    features = model.features(inputs)  # once: the image stays the same
+
+    def attend(slots: Tensor) -> Tensor:
+        with torch.no_grad():
+            return model.head(model.attention(features.expand(len(slots), -1, -1), slots)[-1])
+
+    return equivariance.check(attend, size=model.size, dim=model.width)
 
 
 def _check_numbering(experiment: Numbering) -> Report:
