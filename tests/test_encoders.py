@@ -32,6 +32,18 @@ def test_gradients(encoder_class):
     assert gradgradcheck(lambda x, *p: encoder(x), (x, *encoder.parameters()))
 
 
+@every_encoder
+@every_pool
+def test_mixed_precision(encoder_class, pool):
+    encoder, x = encoder_class(dim=2, hidden=8, latent=6, size=5, pool=pool), torch.randn(3, 5, 2, requires_grad=True)
+    (plain,) = torch.autograd.grad(encoder(x).square().sum(), x)
+    with torch.autocast("cpu", torch.bfloat16):
+        encoding = encoder(x)
+    (mixed,) = torch.autograd.grad(encoding.float().square().sum(), x)
+    torch.testing.assert_close(encoding.float(), encoder(x), rtol=0.1, atol=0.1)
+    torch.testing.assert_close(mixed, plain, rtol=0.2, atol=0.2)
+
+
 def test_the_relation_encoder_is_a_set_encoder_of_all_ordered_pairs():
     encoder = RelationEncoder(dim=2, hidden=16, latent=8, size=3)
     x = torch.randn(4, 3, 2)

@@ -340,6 +340,10 @@ SETS = torch.zeros(2, 3, 4)
     ("call", "message"),
     [
         (lambda: assign(torch.zeros(3, 3)), r"cost has shape \[3, 3\]"),
+        (lambda: assign(SETS.numpy()), "cost is ndarray: pass a tensor"),
+        (lambda: assign(SETS, [[True] * 4] * 2), "mask is list: pass a tensor"),
+        (lambda: hungarian_loss(SETS, SETS.tolist()), "target is list: pass a tensor"),
+        (lambda: hungarian_loss(SETS, SETS, same_class=[[0, 1, 2]] * 2), "same_class of the predictions is list"),
         (lambda: assign(SETS.to(torch.complex64)), "complex64: expected real"),
         (lambda: assign(SETS, torch.ones(2, 3).bool()), r"mask has shape \[2, 3\]: expected \[2, 4\]"),
         (lambda: assign(SETS, prediction_mask=torch.ones(2, 3)), "prediction_mask is torch.float32: expected bool"),

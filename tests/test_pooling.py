@@ -95,3 +95,9 @@ def test_fspool_tells_equal_elements_apart_and_sum_does_not():
 def test_fspool_refuses_sizes_without_meaning():
     with pytest.raises(ValueError, match="at least one channel and one element"):
         FSPool(4, 0)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 5)])
+def test_fspool_refuses_features_of_another_shape(shape):
+    with pytest.raises(ValueError, match=r"this pooling takes \[batch, size, 4\]"):
+        FSPool(4, 3)(torch.zeros(shape))

@@ -54,7 +54,7 @@ def check_vectors(z: Tensor, encoder: nn.Module) -> None:
 
 def checked_mask(mask: Tensor, z: Tensor, size: int, encoder: nn.Module) -> Tensor:
     """The mask, `[batch, size]`, where z is."""
-    _check_tensor("mask", mask)
+    check_tensor("mask", mask)
     if mask.shape != (len(z), size) or mask.dtype != torch.bool:
         raise ValueError(f"mask is {list(mask.shape)} {mask.dtype}, the decoder takes [{len(z)}, {size}] torch.bool")
     if not takes_mask(encoder):
@@ -70,8 +70,8 @@ def checked_known(known: Known, z: Tensor, shape: torch.Size, constraint: Constr
     if not isinstance(known, tuple | list) or len(known) != 2:
         raise ValueError(f"known is {type(known).__name__}: pass a pair, values and a mask of what is given")
     values, given = known
-    _check_tensor("the values of known", values)
-    _check_tensor("the mask of known", given)
+    check_tensor("the values of known", values)
+    check_tensor("the mask of known", given)
     try:
         values, given = torch.broadcast_to(values, shape), torch.broadcast_to(given, shape)
     except RuntimeError:
@@ -90,7 +90,7 @@ def checked_known(known: Known, z: Tensor, shape: torch.Size, constraint: Constr
 
 def checked_start(init: Tensor, z: Tensor, shape: torch.Size) -> Tensor:
     """The initial sets of `shape`, where z is."""
-    _check_tensor("init", init)
+    check_tensor("init", init)
     if init.shape not in (shape, shape[1:]):
         raise ValueError(f"init is {list(init.shape)}, the decoder takes {list(shape)} or {list(shape[1:])}")
     if not init.detach().isfinite().all():
@@ -103,6 +103,7 @@ def ordinary(tensor: Tensor) -> Tensor:
     return tensor.clone() if tensor.is_inference() else tensor
 
 
-def _check_tensor(name: str, value: Any) -> None:
+def check_tensor(name: str, value: Any) -> None:
+    """Raise unless it is one, be it a list or an array."""
     if not isinstance(value, Tensor):
         raise ValueError(f"{name} is {type(value).__name__}: pass a tensor")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .arguments import check_tensor
 from .costs import COSTS, Cost, pairwise
 from .kernels.assignment import least_assignments
 
@@ -56,6 +57,7 @@ def assign(cost: Tensor, mask: Tensor | None = None, *, prediction_mask: Tensor 
     >>> torch.take_along_dim(target, match.target[..., None], dim=1).squeeze(-1)
     tensor([[20., 10.]])
     """
+    check_tensor("cost", cost)
     if cost.ndim != 3:
         raise ValueError(f"cost has shape {list(cost.shape)}: expected [batch, predictions, targets]")
     if cost.is_complex():
@@ -167,6 +169,7 @@ def check_classes(same_class: Classes, matrix: Tensor) -> tuple[Tensor, Tensor]:
     of_prediction, of_target = same_class if isinstance(same_class, tuple) else (same_class, same_class)
     batch, n, m = matrix.shape
     for name, classes, size in (("predictions", of_prediction, n), ("targets", of_target, m)):
+        check_tensor(f"same_class of the {name}", classes)
         if classes.shape != (batch, size):
             raise ValueError(f"same_class of the {name} has shape {list(classes.shape)}: expected [{batch}, {size}]")
         if classes.device != matrix.device:
@@ -177,6 +180,7 @@ def check_classes(same_class: Classes, matrix: Tensor) -> tuple[Tensor, Tensor]:
 def _check_sets(prediction: Tensor, target: Tensor, cost: str | Cost) -> tuple[Tensor, Tensor, Cost]:
     """The sets in one dtype of at least single precision, and the cost as a function."""
     for name, sets in (("prediction", prediction), ("target", target)):
+        check_tensor(name, sets)
         if sets.ndim != 3:
             raise ValueError(f"{name} has shape {list(sets.shape)}: expected [batch, size, dim]")
         if sets.is_complex():
@@ -210,6 +214,7 @@ def _check_masks(
     for name, given, sets in (("prediction_mask", prediction_mask, prediction), ("mask", mask, target)):
         if given is None:
             given = torch.ones(sets.shape[:2], dtype=torch.bool, device=sets.device)
+        check_tensor(name, given)
         if given.dtype != torch.bool:
             raise ValueError(f"{name} is {given.dtype}: expected bool, true where an element exists")
         if given.shape != sets.shape[:2]:

@@ -90,6 +90,9 @@ class FSPool(nn.Module):
         return torch.lerp(self.weight[lower], self.weight[upper], (knot - lower).unsqueeze(-1))
 
     def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
+        if features.ndim != 3 or features.shape[-1] != self.channels:
+            raise ValueError(f"features are {list(features.shape)}, this pooling takes [batch, size, {self.channels}]")
+        features = features.to(torch.promote_types(features.dtype, self.weight.dtype))  # half precision under autocast
         # Each element times the weight of its rank: the same sum as over the sorted elements, and nothing to unsort.
         weight = route(features, self.rank_weights(features.shape[1], mask), mask)
         return (_hide(features, mask, 0.0) * weight).sum(dim=1)
