@@ -162,20 +162,23 @@ def test_autocast_does_not_coarsen_the_inner_loop():
 
 
 @pytest.mark.usefixtures("three_threads")
-def test_the_compiled_loop_finds_what_autograd_finds():
+@pytest.mark.parametrize("pool", ["fs", "sum", "mean"])
+@pytest.mark.parametrize("constraint", [None, sp.Fields({(0, 2): sp.Simplex()}), sp.Ball(0.4)], ids=str)
+def test_the_compiled_loop_finds_what_autograd_finds(pool, constraint):
     """In float32 the plain encoder runs compiled, on all cores; a hook that does nothing sends it through autograd."""
     mask = torch.arange(4) < torch.randint(1, 5, (33, 1))
-    known = (torch.rand(2), torch.tensor([False, True]))
-    for pool in ("fs", "sum", "mean"):
-        solver = sp.Nesterov(steps=6, clip=0.3)
-        decoder, z = make(pool=pool, init=sp.LearnedInit(), solver=solver), torch.randn(33, LATENT)
-        compiled = [decoder.solve(z), decoder.solve(z, mask=mask), decoder.solve(z, known=known)]
-        decoder.encoder.register_forward_hook(lambda *_: None)
-        plain = [decoder.solve(z), decoder.solve(z, mask=mask), decoder.solve(z, known=known)]
-        for fast, slow in zip(compiled, plain, strict=True):
-            torch.testing.assert_close(fast.sets, slow.sets, atol=1e-5, rtol=1e-4)
-            torch.testing.assert_close(fast.loss, slow.loss, atol=1e-5, rtol=1e-4)
-            assert torch.equal(fast.clipped, slow.clipped)
+    given = torch.tensor([False, False, True]) if not isinstance(constraint, sp.Ball) else torch.arange(4)[:, None] < 1
+    known = (torch.rand(3), given)
+    solver = sp.Nesterov(steps=6, clip=0.3)
+    decoder = make(pool=pool, dim=3, init=sp.LearnedInit(), solver=solver, constraint=constraint)
+    z, ways = torch.randn(33, LATENT), [{}, {"mask": mask}, {"known": known}, {"mask": mask, "known": known}]
+    compiled = [decoder.solve(z, **way) for way in ways]
+    decoder.encoder.register_forward_hook(lambda *_: None)
+    plain = [decoder.solve(z, **way) for way in ways]
+    for fast, slow in zip(compiled, plain, strict=True):
+        torch.testing.assert_close(fast.sets, slow.sets, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(fast.loss, slow.loss, atol=1e-5, rtol=1e-4)
+        assert torch.equal(fast.clipped, slow.clipped)
 
 
 class Explosive(nn.Module):
