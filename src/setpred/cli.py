@@ -173,10 +173,18 @@ def scenes(
 
     from .data.scenes import write as write_scenes
 
-    with Progress(console=Console(stderr=True)) as progress:
-        bar = progress.add_task("rendering", total=count)
+    progress = Progress(console=Console(stderr=True))
+    bar = progress.add_task("rendering", total=count)
+
+    def show(done: int, _: int) -> None:
+        progress.start()
+        progress.update(bar, completed=done)
+
+    try:
         with asked():
-            write_scenes(out, count, size, seed, split, progress=lambda done, _: progress.update(bar, completed=done))
+            write_scenes(out, count, size, seed, split, progress=show)
+    finally:
+        progress.stop()
     typer.echo(out)
 
 

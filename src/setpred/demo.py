@@ -23,7 +23,7 @@ NUMBERING = SHARED | {
     "data.n": 6,
     "data.classes": 3,
     "data.per_example": None,
-    "data.train": 128,
+    "data.train": 640,
     "data.val": 500,
     "optim.steps": 800,
 }

@@ -24,7 +24,6 @@ def draw(results: dict[str, Any], path: Path) -> Path:
         if growth:
             axes[2].set(title="Growth of 10 iterations", xlabel="size, dim or batch", ylabel="milliseconds")
             axes[2].legend()
-        figure.tight_layout()
         figure.savefig(path, dpi=150)
     return path
 
