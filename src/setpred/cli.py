@@ -184,7 +184,8 @@ def scenes(
         with asked():
             write_scenes(out, count, size, seed, split, progress=show)
     finally:
-        progress.stop()
+        if progress.live.is_started:
+            progress.stop()
     typer.echo(out)
 
 

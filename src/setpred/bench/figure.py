@@ -35,4 +35,5 @@ def _bars(axes: Any, rows: list[dict[str, Any]], columns: dict[str, tuple[str, s
         places = [at + i * wide for at in range(len(rows))]
         axes.bar(places, [row[column] for row in rows], wide, color=colour, label=label)
     axes.set_xticks([at + 0.4 - wide / 2 for at in range(len(rows))], names, fontsize=6, rotation=45, ha="right")
-    axes.legend()
+    axes.margins(y=0.25)
+    axes.legend(ncols=2, loc="upper left")
