@@ -230,6 +230,13 @@ def test_a_model_that_starts_from_no_set_has_no_verdict():
         check_experiment(make_experiment(settings("slot-mlp")).eval())
 
 
+@pytest.mark.parametrize("wrong", [{"data__source": "no/such/folder"}, {"solver__schedule": "soon"}])
+def test_what_cannot_be_trained_leaves_no_folder_behind(tmp_path, wrong):
+    with pytest.raises(UsageError):
+        train(settings(**wrong), tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
 def test_presets_give_every_model_the_same_settings_but_what_is_its_own():
     small = {model: make_settings("clevr", model, "small") for model in MODELS}
     assert len({str(s.data) for s in small.values()}) == 1

@@ -35,8 +35,8 @@ class TrainingModule(L.LightningModule):
         self._splits: Splits | None = None
         self._started = 0.0
 
-    @property
-    def splits(self) -> Splits:
+    def load(self) -> Splits:
+        """The data, made or read at the first call."""
         if self._splits is None:
             self._splits = self.experiment.splits()
         return self._splits
@@ -52,13 +52,13 @@ class TrainingModule(L.LightningModule):
         optim, round_ = self.settings.optim, self.settings.trainer.round
         start = self.current_epoch * round_
         stop = min(start + round_, optim.steps)
-        return Batches(self.splits.train, optim.batch, self.settings.seed, start, stop, *self._place())
+        return Batches(self.load().train, optim.batch, self.settings.seed, start, stop, *self._place())
 
     def val_dataloader(self) -> Chunks:
-        return Chunks(self.splits.val, self.experiment.evaluation_batch, *self._place())
+        return Chunks(self.load().val, self.experiment.evaluation_batch, *self._place())
 
     def test_dataloader(self) -> Chunks:
-        return Chunks(self.splits.test, self.experiment.evaluation_batch, *self._place())
+        return Chunks(self.load().test, self.experiment.evaluation_batch, *self._place())
 
     def on_train_epoch_start(self) -> None:
         self._started = time.perf_counter()

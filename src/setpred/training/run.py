@@ -40,10 +40,11 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
         raise UsageError(f"{out} is not empty: choose another --out, or go on with --resume")
     if (out / "result.json").exists():
         return read_result(out)
-    write_config(settings, out)
 
     torch.manual_seed(mixed_seed(settings.seed, 0))
     module = TrainingModule(make_experiment(settings), settings)
+    module.load()  # what cannot be trained leaves no folder behind
+    write_config(settings, out)
     last = out / "checkpoints" / "last.ckpt"
     with _calm():
         trainer = make_trainer(settings, out, module.experiment.monitor, quiet)
