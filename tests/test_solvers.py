@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from setpred import Box, GradientDescent, Nesterov, SetDecoder, SetEncoder, Simplex, TorchOptimizer
+from setpred.descent import Descent
 from setpred.objective import Objective
-from setpred.solvers import Descent
 
 SOLVERS = {
     "gradient descent": GradientDescent(steps=6, lr=0.5),

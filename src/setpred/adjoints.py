@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .constraints import Constraint
-from .solvers import Descent
+from .descent import Descent
 
 
 class Adjoint:

@@ -19,10 +19,11 @@ from .arguments import (
     ordinary,
 )
 from .constraints import Constraint
+from .descent import Descent, set_norm
 from .inits import Init, RandomInit
 from .objective import Objective
 from .solution import BestFinite, Recorder, Solution, merge
-from .solvers import Descent, GradientDescent, Nesterov, Solver, set_norm
+from .solvers import GradientDescent, Nesterov, Solver
 
 
 class SetDecoder(nn.Module):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .solvers import Descent, set_norm
+from .descent import Descent, set_norm
 
 
 @dataclass

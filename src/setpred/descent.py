@@ -1,0 +1,116 @@
+"""The inner loop, written once for all solvers: gradient, early stop, clip, update, projection, known entries.
+
+Where the gradient is compiled, the batch is cut in one share a core and each runs from start to end on its own.
+"""
+
+from collections.abc import Callable
+from copy import copy
+
+import torch
+from torch import Tensor
+
+from .constraints import Constraint
+from .kernels.threads import run_on_cores
+from .kernels.threads import shares as shares_of
+from .objective import Objective
+from .solvers import Solver
+
+# What a descent keeps for each example by itself.
+EXAMPLEWISE = ("sets", "state", "loss", "grad", "clipped", "running")
+
+
+class Descent:
+    """The loop: one `advance` is one inner iteration, for every example that has not stopped.
+
+    Attributes:
+        sets: the current iterates, `[batch, size, dim]`.
+        t: how many iterations were made.
+        loss: L at the last gradient, `[batch]`.
+        grad: the last gradient, before clipping, `[batch, size, dim]`.
+        clipped: how many of an example's gradients were clipped, `[batch]`.
+        running: which examples still move, `[batch]`, or None where all do.
+        watch: called with sets, loss and gradient before each step.
+    """
+
+    def __init__(self, objective: Objective, solver: Solver, constraint: Constraint | None, sets: Tensor):
+        self.objective, self.solver, self.constraint = objective, solver, constraint
+        self.sets = self._admissible(sets)
+        self.state = solver.start(self.sets)
+        self.t = 0
+        self.loss, self.clipped = sets.new_zeros(len(sets)), sets.new_zeros(len(sets))
+        self.grad = torch.zeros_like(self.sets)
+        self.running: Tensor | None = None
+        self.watch: Callable[[Tensor, Tensor, Tensor], None] | None = None
+
+    def run(self, steps: int) -> None:
+        """Advance up to iteration `steps` without a graph, in constant memory."""
+        if self.objective.compiled is None or not self.solver.separable or self.watch is not None:
+            return self._run_here(steps)
+        self.sets = self.sets.detach().clone()  # the compiled updates work in place
+        shares = [self._share(part) for part in shares_of(len(self.sets))]
+        run_on_cores(lambda share: share._run_here(steps), shares)
+        self._join(shares)
+
+    def _run_here(self, steps: int) -> None:
+        compiled = self.objective.compiled is not None and self.solver.in_place and self.watch is None
+        move = self._advance_in_place if compiled else self.advance
+        with torch.no_grad():
+            while self.t < steps and not self.finished:
+                move(*self.objective.gradient(self.sets))
+
+    def _advance_in_place(self, loss: Tensor, grad: Tensor) -> None:
+        """`advance` without a graph, a watch or a tolerance."""
+        self.loss, self.grad = loss, grad
+        self.solver.update_(self.sets, grad, self.state, self.clipped, self.t)
+        if self.constraint is not None:
+            self.constraint.project_(self.sets)
+            self.sets = self.objective.fill(self.sets)
+        self.t += 1
+
+    def _share(self, part: slice) -> "Descent":
+        """This descent for some of the examples."""
+        share = copy(self)
+        share.objective = self.objective.select(part)
+        for name in EXAMPLEWISE:
+            value = getattr(self, name)
+            setattr(share, name, value if value is None else value[part])
+        return share
+
+    def _join(self, shares: list["Descent"]) -> None:
+        for name in EXAMPLEWISE:
+            parts = [getattr(share, name) for share in shares]
+            setattr(self, name, None if parts[0] is None else torch.cat(parts))
+        self.t = max(share.t for share in shares)
+
+    @property
+    def finished(self) -> bool:
+        return self.running is not None and not bool(self.running.any())
+
+    def advance(self, loss: Tensor, grad: Tensor) -> None:
+        """Move along `grad`, the gradient at `self.sets`."""
+        self.loss, self.grad = loss.detach(), grad.detach()
+        if self.watch is not None:
+            self.watch(self.sets, self.loss, self.grad)
+        if self.solver.tol is not None:
+            self._stop_the_converged(self.grad, self.solver.tol)
+        if self.solver.clip is not None:
+            norm = set_norm(grad)
+            self.clipped = self.clipped + (norm.detach() > self.solver.clip)
+            grad = grad * (self.solver.clip / (norm + 1e-6)).clamp(max=1)[:, None, None]
+        moved, self.state = self.solver.update(self.sets, grad, self.state, self.t)
+        moved = self._admissible(moved)
+        self.sets = moved if self.running is None else torch.where(self.running[:, None, None], moved, self.sets)
+        self.t += 1
+
+    def _admissible(self, sets: Tensor) -> Tensor:
+        return self.objective.fill(sets if self.constraint is None else self.constraint(sets))
+
+    def _stop_the_converged(self, grad: Tensor, tol: float) -> None:
+        sets = self.sets.detach()
+        moving = set_norm(self._admissible(sets - grad) - sets) > tol
+        self.running = moving if self.running is None else self.running & moving
+
+
+def set_norm(sets: Tensor) -> Tensor:
+    """Length of each example over all its entries, `[batch]`; its gradient at zero is zero."""
+    return torch.linalg.vector_norm(sets, dim=(1, 2))
