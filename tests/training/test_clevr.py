@@ -194,6 +194,12 @@ def test_scenes_are_made_once_and_shorter_splits_are_the_beginning_of_longer_one
     assert long.images()[0].any(), "what a run does to its images must not reach the stored ones"
 
 
+def test_evaluating_on_other_scenes_needs_no_training_images(run, tmp_path):
+    write(tmp_path / "other", 3, size=20, seed=4, split="val")
+    metrics = evaluate(run, {"data.source": str(tmp_path / "other"), "data.test": 3})
+    assert metrics["loss"] != pytest.approx(read_result(run)["metrics"]["loss"])
+
+
 def test_training_and_test_scenes_differ():
     train_sets, test_sets = (SceneSplit("scenes", split, 5, 16).sets() for split in ("train", "val"))
     assert not torch.cdist(train_sets.flatten(1), test_sets.flatten(1)).eq(0).any()

@@ -77,7 +77,7 @@ def gather_scenes(run: Run) -> Evidence:
     """Predict some test scenes, and keep what the decoder had after each of the `STAGES`."""
     _, experiment = load_run(run.path)
     assert isinstance(experiment, Clevr)
-    inputs, target = experiment.split("val", min(SCENES, run["data.test"]))
+    inputs, target = experiment.scenes("val", min(SCENES, run["data.test"]))
     chunks = inputs.split(64)
     predicted = torch.cat([experiment(chunk) for chunk in chunks])
     if isinstance(experiment.model, SceneDecoder):

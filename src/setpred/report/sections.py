@@ -32,6 +32,7 @@ def overview(runs: Sequence[Run]) -> Section:
         if len(group) > 1 and values:
             best[group[0].problem] = min(values) if metric == "loss" else max(values)
     metrics = list(dict.fromkeys(name for run in runs for name in run.result.get("metrics", {})))
+    metrics = [name for name in metrics if not name.startswith("image_ap")]  # by another rule; result.json has them
     known = {id(run): published(run) for run in runs}
     paper = ["published"] if any(known.values()) else []
     names = ["model", "task", "setting", *metrics, *paper, "seed", "steps", "time", "preset"]

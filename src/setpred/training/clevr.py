@@ -105,10 +105,15 @@ class Clevr(Experiment):
         self.pooled = SetAveragePrecision(CLEVR_SCHEMA)
 
     def splits(self) -> Splits:
-        data = self.settings.data
-        return Splits(self.split("train", data.train), (), self.split("val", data.test))
+        return Splits(self.split("train"), (), self.split("test"))
 
-    def split(self, name: str, count: int) -> Batch:
+    def split(self, name: str) -> Batch:
+        data = self.settings.data
+        if name == "val":  # CLEVR's own val is what is tested on
+            return ()
+        return self.scenes("train", data.train) if name == "train" else self.scenes("val", data.test)
+
+    def scenes(self, name: str, count: int) -> Batch:
         """The first scenes of `train` or `val`: images in bytes (or the sets once more), and sets."""
         data = self.settings.data
         scenes = SceneSplit(data.source, name, count, data.size)

@@ -35,10 +35,17 @@ class Experiment(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.pooled: Metric | None = None
+        self._splits: Splits | None = None
 
     def splits(self) -> Splits:
         """The data, the same each time."""
         raise NotImplementedError
+
+    def split(self, name: str) -> Batch:
+        """`train`, `val` or `test` alone, which need not cost what all of them would."""
+        if self._splits is None:
+            self._splits = self.splits()
+        return getattr(self._splits, name)
 
     def augment(self, batch: Batch) -> Batch:
         """What is done to a training batch, with torch's random numbers."""

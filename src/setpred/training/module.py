@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..decoder import SetDecoder
 from ..errors import unknown
-from .experiment import Batch, Batches, Chunks, Experiment, Splits, mixed_seed
+from .experiment import Batch, Batches, Chunks, Experiment, mixed_seed
 from .iterations import iterations_at
 from .settings import Settings
 
@@ -32,14 +32,14 @@ class TrainingModule(L.LightningModule):
         self.experiment, self.settings = experiment, settings
         self.sums: dict[str, Tensor] = {}  # of each metric since the last report: its sum and how many it is of
         self.seconds = 0.0
-        self._splits: Splits | None = None
+        self._data: dict[str, Batch] = {}
         self._started = 0.0
 
-    def load(self) -> Splits:
-        """The data, made or read at the first call."""
-        if self._splits is None:
-            self._splits = self.experiment.splits()
-        return self._splits
+    def data(self, split: str) -> Batch:
+        """A split, made or read at the first call."""
+        if split not in self._data:
+            self._data[split] = self.experiment.split(split)
+        return self._data[split]
 
     def configure_optimizers(self) -> Any:
         optim = self.settings.optim
@@ -52,13 +52,13 @@ class TrainingModule(L.LightningModule):
         optim, round_ = self.settings.optim, self.settings.trainer.round
         start = self.current_epoch * round_
         stop = min(start + round_, optim.steps)
-        return Batches(self.load().train, optim.batch, self.settings.seed, start, stop, *self._place())
+        return Batches(self.data("train"), optim.batch, self.settings.seed, start, stop, *self._place())
 
     def val_dataloader(self) -> Chunks:
-        return Chunks(self.load().val, self.experiment.evaluation_batch, *self._place())
+        return Chunks(self.data("val"), self.experiment.evaluation_batch, *self._place())
 
     def test_dataloader(self) -> Chunks:
-        return Chunks(self.load().test, self.experiment.evaluation_batch, *self._place())
+        return Chunks(self.data("test"), self.experiment.evaluation_batch, *self._place())
 
     def on_train_epoch_start(self) -> None:
         self._started = time.perf_counter()

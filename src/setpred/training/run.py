@@ -43,7 +43,8 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
 
     torch.manual_seed(mixed_seed(settings.seed, 0))
     module = TrainingModule(make_experiment(settings), settings)
-    module.load()  # what cannot be trained leaves no folder behind
+    for split in ("train", "val", "test"):
+        module.data(split)  # before anything is written: what cannot be trained leaves no folder behind
     write_config(settings, out)
     last = out / "checkpoints" / "last.ckpt"
     with _calm():

@@ -61,7 +61,7 @@ def _check_decoder(decoder: SetDecoder, z: Tensor) -> Report:
 
 def _check_clevr(experiment: Clevr) -> Report:
     """The model as a function of its initial set or slots."""
-    model, inputs = experiment.model, experiment.prepared(experiment.split("val", 1)[0])
+    model, inputs = experiment.model, experiment.prepared(experiment.scenes("val", 1)[0])
     if isinstance(model, SceneDecoder):
         return _check_decoder(model.decoder, model.encoder(inputs))
     if not isinstance(model, SlotAttention):
