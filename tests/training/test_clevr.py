@@ -194,6 +194,17 @@ def test_scenes_are_made_once_and_shorter_splits_are_the_beginning_of_longer_one
     assert long.images()[0].any(), "what a run does to its images must not reach the stored ones"
 
 
+def test_training_can_begin_where_another_run_ended(run, tmp_path):
+    still = {"optim__start": str(run), "optim__lr": 0.0, "optim__steps": 2}
+    train(settings(**still), tmp_path / "on", quiet=True)
+    before, after = (dict(load_run(folder)[1].named_parameters()) for folder in (run, tmp_path / "on"))
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    with pytest.raises(UsageError, match="does not fit"):
+        train(settings(**still, net__pool="sum"), tmp_path / "other", quiet=True)
+    with pytest.raises(UsageError, match=r"holds no model.safetensors"):
+        train(settings(**still | {"optim__start": str(tmp_path / "none")}), tmp_path / "other", quiet=True)
+
+
 def test_evaluating_on_other_scenes_needs_no_training_images(run, tmp_path):
     write(tmp_path / "other", 3, size=20, seed=4, split="val")
     metrics = evaluate(run, {"data.source": str(tmp_path / "other"), "data.test": 3})

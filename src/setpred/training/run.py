@@ -43,6 +43,8 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
 
     torch.manual_seed(mixed_seed(settings.seed, 0))
     module = TrainingModule(make_experiment(settings), settings)
+    if settings.optim.start is not None:
+        load_weights(module.experiment, Path(settings.optim.start))
     for split in ("train", "val", "test"):
         module.data(split)  # before anything is written: what cannot be trained leaves no folder behind
     write_config(settings, out)
@@ -79,6 +81,12 @@ def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settin
     """The settings and the trained experiment of a run folder."""
     settings = changed(read_config(run), overrides or {})
     experiment = make_experiment(settings)
+    load_weights(experiment, run)
+    return settings, experiment.eval()
+
+
+def load_weights(experiment: Experiment, run: Path) -> None:
+    """Give an experiment the weights of a finished run."""
     weights = run / "model.safetensors"
     if not weights.exists():
         raise UsageError(f"{run} holds no model.safetensors: the run has not finished, go on with --resume")
@@ -87,7 +95,6 @@ def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settin
     except (SafetensorError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(f"{weights} does not fit the run's config.yaml or is damaged ({reason})") from None
-    return settings, experiment.eval()
 
 
 def read_config(run: Path) -> Settings:

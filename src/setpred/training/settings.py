@@ -63,13 +63,14 @@ class OptimSettings:
     """The outer optimisation: Adam.
 
     `schedule` of its step size: `constant`, `cosine`, `drop` (a tenth for the last tenth of the steps), or `halving`
-    (a warm-up, then half as long every 50,000 steps).
+    (a warm-up, then half as long every 50,000 steps). `start` is a run folder whose weights training begins with.
     """
 
     lr: float = 1e-3
     batch: int = 128
     steps: int = 20_000
     schedule: str = "constant"
+    start: str | None = None
 
 
 @dataclass
