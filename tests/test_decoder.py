@@ -126,6 +126,28 @@ def test_sets_of_different_sizes():
     assert all(p.grad.isfinite().all() for p in decoder.parameters())
 
 
+def test_what_is_known_of_an_element_that_does_not_exist_does_not_matter():
+    decoder, z = make().eval(), torch.randn(3, LATENT)
+    mask = torch.arange(4) < torch.tensor([[1], [3], [4]])
+    given = torch.tensor([True, False])
+    for values in (torch.ones(3, 4, 2), torch.ones(3, 4, 2).masked_fill(~mask[..., None], 9.0)):
+        sets = decoder(z, mask=mask, known=(values, given))
+        assert sets[~mask].eq(0).all()
+        assert sets[mask][:, 0].eq(1).all()
+
+
+def test_a_step_that_leaves_the_finite_numbers_at_the_very_end_is_noticed():
+    decoder = make(solver=sp.Nesterov(steps=3, lr=lambda t: 1.0 if t < 2 else torch.inf))
+    assert decoder(torch.randn(2, LATENT)).isfinite().all()
+    assert decoder.diagnostics["diverged"] == 1
+
+
+def test_a_tolerance_stops_the_compiled_loop_too():
+    decoder, z = make(solver=sp.Nesterov(steps=50, tol=1e6), init=sp.LearnedInit()), torch.randn(3, LATENT)
+    with torch.no_grad():
+        assert torch.equal(decoder(z), decoder.init.sets.expand(3, 4, 2))
+
+
 def test_an_empty_set_is_a_set():
     decoder, z = make(), torch.randn(2, LATENT)
     sets = decoder(z, mask=torch.zeros(2, 4, dtype=torch.bool))
@@ -236,9 +258,9 @@ def test_how_arguments_lie_in_memory_does_not_matter():
     decoder, z = make().eval(), torch.randn(LATENT, 3).T
     turned = torch.randn(3, 2, 4).mT, torch.rand(3, 2, 4).mT < 0.5, torch.randn(3, 2, 4).mT
     straight = [x.contiguous() for x in turned]
-    for values, given, init in (turned, straight):
-        sets = decoder(z, known=(values, given), init=init)
-        assert torch.equal(sets, decoder(z.contiguous(), known=(straight[0], straight[1]), init=straight[2]))
+    for turns, plain in ((turned[:2], straight[:2]), (None, None)):
+        sets = decoder(z, known=turns, init=turned[2])
+        assert torch.equal(sets, decoder(z.contiguous(), known=plain, init=straight[2]))
 
 
 @pytest.mark.parametrize("adjoint", [sp.Identity(), sp.ConjugateGradient(2), sp.Unrolled()], ids=str)
