@@ -194,6 +194,22 @@ def test_scenes_are_made_once_and_shorter_splits_are_the_beginning_of_longer_one
     assert long.images()[0].any(), "what a run does to its images must not reach the stored ones"
 
 
+def test_a_broken_image_is_told_in_one_line_and_not_stored(tmp_path, monkeypatch):
+    monkeypatch.setenv("SETPRED_CACHE", str(tmp_path / "cache"))
+    write(tmp_path / "mine [1]", 2, size=20)
+    split = SceneSplit(str(tmp_path / "mine [1]"), "train", 2, 16)
+    picture = tmp_path / "mine [1]/images/train/CLEVR_train_000001.png"
+    whole = picture.read_bytes()
+    picture.write_bytes(whole[:100])
+    with pytest.raises(UsageError, match=r"scene 1: .*CLEVR_train_000001.png"):
+        split.images()
+    assert list(tmp_path.glob("cache/*/*")) == []
+    picture.write_bytes(whole)
+    assert split.images().shape == (2, 3, 16, 16)
+    picture.unlink()
+    assert split.images().shape == (2, 3, 16, 16), "what is stored is not read again"
+
+
 def test_training_can_begin_where_another_run_ended(run, tmp_path):
     still = {"optim__start": str(run), "optim__lr": 0.0, "optim__steps": 2}
     train(settings(**still), tmp_path / "on", quiet=True)
@@ -247,7 +263,7 @@ def test_a_model_that_starts_from_no_set_has_no_verdict():
         check_experiment(make_experiment(settings("slot-mlp")).eval())
 
 
-@pytest.mark.parametrize("wrong", [{"data__source": "no/such/folder"}, {"solver__schedule": "soon"}])
+@pytest.mark.parametrize("wrong", [{"data__source": "no/such/folder"}, {"data__test": 0}, {"solver__schedule": "soon"}])
 def test_what_cannot_be_trained_leaves_no_folder_behind(tmp_path, wrong):
     with pytest.raises(UsageError):
         train(settings(**wrong), tmp_path / "run", quiet=True)

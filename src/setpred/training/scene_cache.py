@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..data import scenes as renderer
 from ..data.clevr import CLEVR, CLEVR_SCHEMA
 from ..data.scenes import Scenes
 from ..data.scenes.picture import in_threads
-from ..errors import UsageError
+from ..errors import UsageError, asked
 from ..files import replacing
 from .experiment import mixed_seed
 
@@ -45,6 +46,12 @@ class SceneSplit:
     count: int
     size: int
 
+    def __post_init__(self) -> None:
+        if self.count < 1 or self.size < 1:
+            raise UsageError(
+                f"{self.count} scenes of {self.size} pixels: data.train, data.test and data.size start at 1"
+            )
+
     def sets(self) -> Tensor:
         """`[count, 10, 19]`."""
         if self.source == RENDERED:
@@ -66,7 +73,8 @@ class SceneSplit:
         files = self._read()
 
         def read(part: range) -> Tensor:
-            return torch.stack([(255 * image).round().byte() for image in in_threads(files.image, part)])
+            with asked():
+                return torch.stack([(255 * image).round().byte() for image in in_threads(files.image, part)])
 
         return self._stored(f"images-{self.size}", "reading", shape, "|u1", read)
 
@@ -91,7 +99,7 @@ class SceneSplit:
         """The array of that name, made where no folder holds one that is long enough."""
         origin = self._origin()
         fits = []
-        for path in cache_folder().glob(f"{origin}-*/{name}.npy"):
+        for path in cache_folder().glob(f"{escape(origin)}-*/{name}.npy"):
             count = int(path.parent.name.rsplit("-", 1)[1])
             fits += [(count, path)] if count >= self.count else []
         if not fits:
