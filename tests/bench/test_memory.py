@@ -1,5 +1,8 @@
 """Implicit gradients need the memory of one iteration; unrolled ones that of all."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -22,3 +25,25 @@ def test_dspn_memory_grows_linearly():
     ten, twenty, forty = (training_step_bytes(sp.DSPN, steps) for steps in (10, 20, 40))
     assert forty - twenty == pytest.approx(2 * (twenty - ten), rel=0.02)
     assert forty > 3.5 * ten
+
+
+PEAK_OF_THE_PROCESS = """
+import resource
+import torch
+import setpred as sp
+
+encoder = sp.SetEncoder(dim=8, hidden=256, latent=256, size=16)
+decoder = sp.iDSPN(encoder, size=16, dim=8)
+z = torch.randn(64, 256, requires_grad=True)
+for steps in (10, 10, 1000):
+    decoder.solver.steps = steps
+    decoder(z).square().mean().backward()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_the_compiled_loop_needs_no_more_memory_either():
+    """Counting tensors sends the decoder through autograd; the whole process tells of the compiled loop."""
+    done = subprocess.run([sys.executable, "-c", PEAK_OF_THE_PROCESS], capture_output=True, text=True, check=True)
+    _, ten, thousand = map(int, done.stdout.split())
+    assert thousand <= 1.02 * ten
