@@ -2,7 +2,7 @@
 
 Sorting features F `[batch, n, channels]` over the set gives every element a rank in every channel. `route` sends what
 belongs to a rank to the element that holds it; `collect` brings what belongs to an element to its rank. For fixed
-ranks both are linear and each is the other's adjoint, so pooling is `Σ F · route(F, w)` and nothing else needs a
+ranks both are linear and each is the other's adjoint, so `collect(F, F)` is a sort and nothing else needs a
 derivative of its own. Ranks are descending; equal values keep the order of their indices; what is masked comes last.
 """
 
