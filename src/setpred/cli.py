@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from .errors import UsageError, asked
 
@@ -28,7 +28,7 @@ Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.
 
 @app.command()
 def train(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="numbering or autoencoding.")],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="numbering, autoencoding or clevr.")],
     overrides: Overrides = None,
     model: Annotated[str | None, typer.Option(help="idspn, dspn, bilstm, … [default: idspn]")] = None,
     preset: Annotated[str | None, typer.Option(help="quick, small or paper. [default: small]")] = None,
@@ -107,7 +107,7 @@ def report(
 
 @app.command()
 def reproduce(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="numbering or autoencoding.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="numbering, autoencoding or clevr.")],
     words: Annotated[list[str] | None, typer.Argument(metavar="[n=4] [d=2,4] [model=idspn] [seeds=0-7] ...")] = None,
     out: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/reproduce"),
     workers: Annotated[int | None, typer.Option(help="Runs at a time; 0 only compares. [default: the cores]")] = None,
@@ -189,14 +189,11 @@ def scenes(
     typer.echo(out)
 
 
-def show_metrics(rows: dict[str, dict[str, float]], label: str) -> None:
-    """Print a table: a row a setting, a column a metric."""
-    table = Table(label)
-    names = list(dict.fromkeys(name for metrics in rows.values() for name in metrics))
-    for name in names:
-        table.add_column(name, justify="right")
-    for row, metrics in rows.items():
-        table.add_row(row, *(f"{metrics[name]:.4g}" if name in metrics else "" for name in names))
+def show_metrics(columns: dict[str, dict[str, float]], label: str) -> None:
+    """Print a table: a row a metric, a column a setting."""
+    table = Table(label, *(Column(name, justify="right") for name in columns))
+    for metric in dict.fromkeys(name for metrics in columns.values() for name in metrics):
+        table.add_row(metric, *(f"{metrics[metric]:.4g}" for metrics in columns.values()))
     Console().print(table)
 
 
