@@ -6,11 +6,10 @@ from typing import Any
 from torch import Tensor
 
 from ..data.random_sets import random_sets
-from ..decoder import SetDecoder
 from ..encoders import SetEncoder
 from ..matching import hungarian_loss
 from .experiment import Batch, Experiment, Splits, mixed_seed
-from .parts import make_adjoint, make_constraint, make_encoder, make_init, make_solver
+from .parts import make_decoder
 from .settings import InitSettings, Settings
 
 
@@ -54,15 +53,7 @@ class Autoencoding(Experiment):
         n, d, net = settings.data.n, settings.data.d, settings.net
         self.settings = settings
         self.encoder = SetEncoder(d, net.hidden, net.latent, n)
-        self.decoder = SetDecoder(
-            make_encoder(net, d, n),
-            size=n,
-            dim=d,
-            solver=make_solver(settings.solver),
-            init=make_init(settings.init),
-            constraint=make_constraint(net.constraint),
-            adjoint=make_adjoint(settings.adjoint),
-        )
+        self.decoder = make_decoder(settings, n, d)
 
     def splits(self) -> Splits:
         data, seed = self.settings.data, self.settings.seed

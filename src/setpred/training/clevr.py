@@ -8,13 +8,12 @@ from torch import Tensor, nn
 from ..average_precision import SetAveragePrecision
 from ..baselines import SlotAttention, SlotMLP, slot_loss
 from ..data.clevr import CLEVR_SCHEMA
-from ..decoder import SetDecoder
 from ..encoders import SetEncoder
 from ..errors import UsageError
 from ..image_encoder import ImageEncoder
 from ..matching import hungarian_loss
 from .experiment import Batch, Experiment, Splits
-from .parts import make_adjoint, make_constraint, make_encoder, make_init, make_solver
+from .parts import make_decoder
 from .scene_cache import RENDERED, SceneSplit
 from .settings import OptimSettings, Settings, SolverSettings
 
@@ -158,15 +157,7 @@ class SceneDecoder(nn.Module):
             self.encoder = ImageEncoder(net.latent, data.size)
         else:
             self.encoder = SetEncoder(DIM, net.hidden, net.latent, SIZE)
-        self.decoder = SetDecoder(
-            make_encoder(net, DIM, SIZE),
-            size=SIZE,
-            dim=DIM,
-            solver=make_solver(settings.solver),
-            init=make_init(settings.init),
-            constraint=make_constraint(net.constraint),
-            adjoint=make_adjoint(settings.adjoint),
-        )
+        self.decoder = make_decoder(settings, SIZE, DIM)
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.decoder(self.encoder(inputs))

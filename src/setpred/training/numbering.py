@@ -8,14 +8,12 @@ from torch import Tensor, nn
 
 from .. import baselines
 from ..baselines.transformer import PositionalEncoding
-from ..constraints import Fields
 from ..data.numbering import numbering
-from ..decoder import SetDecoder
 from ..encoders import SetEncoder
 from ..matching import hungarian_loss
 from ..metrics import exact_matches
 from .experiment import Batch, Experiment, Splits, mixed_seed
-from .parts import make_adjoint, make_constraint, make_encoder, make_init, make_solver
+from .parts import make_decoder
 from .settings import NetSettings, OptimSettings, Settings, SolverSettings
 
 
@@ -121,16 +119,7 @@ class Numberer(nn.Module):
         n, classes, net = settings.data.n, settings.data.classes, settings.net
         self.classes, dim = classes, classes + n
         self.encoder = SetEncoder(classes, net.hidden, net.latent, n)
-        numbers = make_constraint(net.constraint)
-        self.decoder = SetDecoder(
-            make_encoder(net, dim, n),
-            size=n,
-            dim=dim,
-            solver=make_solver(settings.solver),
-            init=make_init(settings.init),
-            constraint=None if numbers is None else Fields({(classes, dim): numbers}),
-            adjoint=make_adjoint(settings.adjoint),
-        )
+        self.decoder = make_decoder(settings, n, dim, known=classes)
         self.register_buffer("given", torch.arange(dim) < classes, persistent=False)
 
     def forward(self, inputs: Tensor, init: Tensor | None = None) -> Tensor:

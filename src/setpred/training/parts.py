@@ -5,14 +5,15 @@ from typing import Any
 import torch
 
 from ..adjoints import Adjoint, ConjugateGradient, Identity, Unrolled
-from ..constraints import Constraint, Simplex
+from ..constraints import Constraint, Fields, Simplex
+from ..decoder import SetDecoder
 from ..encoders import RelationEncoder, SetEncoder
 from ..errors import unknown
 from ..inits import Init, LearnedInit, RandomInit, ZeroInit
 from ..pooling import POOLS
 from ..solvers import GradientDescent, Nesterov, Solver, TorchOptimizer
 from .iterations import iterations_at
-from .settings import AdjointSettings, InitSettings, NetSettings, SolverSettings
+from .settings import AdjointSettings, InitSettings, NetSettings, Settings, SolverSettings
 
 ADJOINTS = ("identity", "conjugate-gradient", "unrolled")
 INITS = ("random", "learned", "zero")
@@ -70,3 +71,19 @@ def make_encoder(s: NetSettings, dim: int, size: int) -> SetEncoder | RelationEn
         raise unknown("net.pool", s.pool, POOLS)
     encoder = RelationEncoder if s.relation else SetEncoder
     return encoder(dim, s.hidden, s.latent, size, s.pool)
+
+
+def make_decoder(settings: Settings, size: int, dim: int, known: int = 0) -> SetDecoder:
+    """The decoder of sets of `size` elements of `dim` numbers, the first `known` of them given and free of constraints."""
+    constraint = make_constraint(settings.net.constraint)
+    if constraint is not None and known:
+        constraint = Fields({(known, dim): constraint})
+    return SetDecoder(
+        make_encoder(settings.net, dim, size),
+        size=size,
+        dim=dim,
+        solver=make_solver(settings.solver),
+        init=make_init(settings.init),
+        constraint=constraint,
+        adjoint=make_adjoint(settings.adjoint),
+    )
