@@ -74,7 +74,7 @@ def make_encoder(s: NetSettings, dim: int, size: int) -> SetEncoder | RelationEn
 
 
 def make_decoder(settings: Settings, size: int, dim: int, known: int = 0) -> SetDecoder:
-    """The decoder of sets of `size` elements of `dim` numbers, the first `known` of them given and free of constraints."""
+    """The decoder of sets of `size` elements of `dim` numbers; the first `known` are given and free of constraints."""
     constraint = make_constraint(settings.net.constraint)
     if constraint is not None and known:
         constraint = Fields({(known, dim): constraint})
