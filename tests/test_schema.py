@@ -1,6 +1,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -362,7 +363,6 @@ def test_wrong_tensors_are_refused():
 
 
 def test_arrays_and_tensors_are_values_too():
-    numpy = pytest.importorskip("numpy")
-    item = {**CUBE, "3d_coords": numpy.array([-1.5, 3, 0.75], dtype=numpy.float32)}
+    item = {**CUBE, "3d_coords": np.array([-1.5, 3, 0.75], dtype=np.float32)}
     assert torch.equal(CLEVR.encode([item]), CLEVR.encode([CUBE]))
     assert torch.equal(CLEVR.encode([{**item, "3d_coords": torch.tensor([-1.5, 3, 0.75])}]), CLEVR.encode([CUBE]))
