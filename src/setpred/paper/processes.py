@@ -96,7 +96,7 @@ def _start(run: Run, threads: int, gpu: str | None) -> subprocess.Popen[bytes] |
 
 
 def _spawn(run: Run, threads: int, gpu: str | None, lock: int) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "NUMBA_NUM_THREADS": str(threads)}
+    environment = {"OMP_NUM_THREADS": str(threads), "NUMBA_NUM_THREADS": str(threads), **os.environ}  # the user's first
     if gpu is not None and run.settings.trainer.devices == 1:
         environment["CUDA_VISIBLE_DEVICES"] = gpu
     with (run.folder / "output.txt").open("ab") as output:
