@@ -366,3 +366,21 @@ def test_arrays_and_tensors_are_values_too():
     item = {**CUBE, "3d_coords": np.array([-1.5, 3, 0.75], dtype=np.float32)}
     assert torch.equal(CLEVR.encode([item]), CLEVR.encode([CUBE]))
     assert torch.equal(CLEVR.encode([{**item, "3d_coords": torch.tensor([-1.5, 3, 0.75])}]), CLEVR.encode([CUBE]))
+
+
+def test_a_field_is_right_when_equal_or_near_in_its_own_scale():
+    one = {"at": [10, 10], "weight": 5.0, "kind": "cat", "tame": True, "legs": 4, "heading": 359.0}
+    near = {"at": [15, 15], "weight": 9.0, "kind": "cat", "tame": True, "legs": 4, "heading": 3.0}
+    far = {"at": [20, 20], "weight": 11.0, "kind": 7, "tame": False, "legs": 5, "heading": 6.0}
+    target, close, wrong = (ALL.encode([item])[0] for item in (one, near, far))
+    assert ALL.right(target, target, tolerance=0.0).all()
+    assert ALL.right(close, target).all()
+    assert not ALL.right(wrong, target).any()
+    assert not ALL.right(torch.full_like(target, torch.nan), target).any()
+    assert ALL.right(target[None, None], torch.stack([close, wrong])).sum(-1).tolist() == [[6, 0]]
+
+
+def test_shares_add_up_to_one():
+    schema = Schema({"at": Real(3, share=3), "kind": Category("cat", "dog")}, size=2)
+    assert schema.shares.tolist() == [0.75, 0.25]
+    assert schema.weights.tolist() == [3, 3, 3, 1, 1, 1]

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from setpred.constraints import Box, Constraint, Sphere
@@ -90,6 +91,11 @@ class Real(Field):
         values = self.restore(numbers.double())
         return (values if self.dim > 1 else values.squeeze(1)).tolist()
 
+    def right(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
+        # In the units of the data, where a prediction is clipped to the range.
+        apart = (self.restore(prediction) - self.restore(target)).norm(dim=-1)
+        return apart <= tolerance * self.unit
+
     def constraint(self) -> Constraint | None:
         if self.range is None:
             return None
@@ -124,6 +130,11 @@ class Angle(Field):
         cos, sin = numbers.double().unbind(-1)
         # Twice: the remainder of a tiny negative angle rounds up to the period itself.
         return (torch.atan2(sin, cos) / math.tau * self.period % self.period % self.period).tolist()
+
+    def right(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
+        chord = (F.normalize(prediction, dim=-1) - F.normalize(target, dim=-1)).norm(dim=-1)
+        # The tolerance is an arc of the circle of radius 1.
+        return chord <= 2 * math.sin(min(tolerance, math.pi) / 2)
 
     def constraint(self) -> Constraint:
         return Sphere()

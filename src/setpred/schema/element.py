@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -128,25 +129,28 @@ class Schema:
         An element is an object if its presence reaches `threshold`; without presence all of them are.
         `confidence` holds the presence, and for each category, flag and count how sure its value is.
         """
-        elements = self._check(elements).detach().cpu()
         if elements.dim() != 2:
             raise ValueError(f"decode takes one set [size, dim], this is {list(elements.shape)}: use decode_batch")
-        if not elements.isfinite().all():
-            row = int((~elements.isfinite()).any(-1).nonzero()[0])
+        return self.decode_batch(elements[None], threshold)[0]
+
+    def decode_batch(self, sets: Tensor, threshold: float = 0.5) -> list[list[dict[str, Any]]]:
+        """Sets [batch, size, dim] to one list of objects each."""
+        sets = self._check(sets).detach().cpu()
+        if sets.dim() != 3:
+            raise ValueError(f"decode_batch takes [batch, size, dim], this is {list(sets.shape)}: use decode for one")
+        if not sets.isfinite().all():
+            row = int((~sets.isfinite()).any(-1).nonzero()[0, 1])
             raise ValueError(f"element {row} is not finite: did the inner optimisation diverge? lower lr or clip")
-        if self.presence:
-            elements = elements[elements[:, -1] >= threshold]
+        there = sets[..., -1] >= threshold if self.presence else torch.ones(sets.shape[:2], dtype=torch.bool)
+        elements = sets[there]  # of all sets at once: a field decodes many rows as fast as one
         parts = {name: elements[:, self.slices[name]] for name in self.fields}
         values = {name: field.decode(parts[name]) for name, field in self.fields.items()}
         sure = {"presence": elements[:, -1].clamp(0, 1).tolist()} if self.presence else {}
         for name, field in self.fields.items():
             if isinstance(field, Attribute):
                 sure[name] = field.probability(parts[name]).tolist()
-        return [{**_row(values, i), "confidence": _row(sure, i)} for i in range(len(elements))]
-
-    def decode_batch(self, sets: Tensor, threshold: float = 0.5) -> list[list[dict[str, Any]]]:
-        """Sets [batch, size, dim] to one list of objects each."""
-        return [self.decode(elements, threshold) for elements in sets]
+        objects = ({**_row(values, i), "confidence": _row(sure, i)} for i in range(len(elements)))
+        return [list(islice(objects, count)) for count in there.sum(1).tolist()]
 
     def attributes(self, elements: Tensor) -> Tensor:
         """Whole numbers for what must match exactly: [..., dim] -> [..., categories + flags + counts]."""
@@ -181,6 +185,22 @@ class Schema:
         same = (self.attributes(prediction) == self.attributes(target)).all(-1)
         apart = (self.position(prediction) - self.position(target)).norm(dim=-1)
         return same & (apart <= distance)
+
+    def right(self, prediction: Tensor, target: Tensor, tolerance: float = 0.1) -> Tensor:
+        """Which fields are right: [..., dim] and [..., dim] -> [..., fields] bool; arguments broadcast.
+
+        Categories, flags and counts must be equal, numbers and angles within `tolerance` of their scale: at 0.1, a
+        twentieth of a range. Presence is not looked at.
+        """
+        prediction, target = self._check(prediction), self._check(target)
+        fields = ((field, self.slices[name]) for name, field in self.fields.items())
+        return torch.stack([field.right(prediction[..., s], target[..., s], tolerance) for field, s in fields], -1)
+
+    @property
+    def shares(self) -> Tensor:
+        """What each field counts in a score, in sum 1: [fields]."""
+        shares = torch.tensor([float(field.share) for field in self.fields.values()])
+        return shares / shares.sum()
 
     @property
     def weights(self) -> Tensor:

@@ -17,7 +17,7 @@ MAX_DIM = 1 << 16
 
 
 class Field(ABC):
-    """One property of an object. `share` is the weight of its numbers in the loss."""
+    """One property of an object. `share` is its weight: of its numbers in the loss, of the whole field in the score."""
 
     share: float
 
@@ -35,6 +35,10 @@ class Field(ABC):
         """The values of the rows of `numbers` [k, dim]."""
 
     @abstractmethod
+    def right(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
+        """Where the two are the same value, or within `tolerance` of the field's scale: [..., dim] -> [...] bool."""
+
+    @abstractmethod
     def constraint(self) -> Constraint | None:
         """The set in which the numbers of an object that is present lie; None if it is everything."""
 
@@ -45,6 +49,9 @@ class Attribute(Field):
     @abstractmethod
     def ids(self, numbers: Tensor) -> Tensor:
         """Which of the values, as whole numbers: [..., dim] -> [...]."""
+
+    def right(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
+        return (self.ids(prediction) == self.ids(target)) & prediction.isfinite().all(-1)
 
     @abstractmethod
     def probability(self, numbers: Tensor) -> Tensor:
