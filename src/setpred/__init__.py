@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .adjoints import ConjugateGradient, Identity, Unrolled
 from .constraints import Ball, Box, Fields, NonNegative, Simplex, Sphere
 from .decoder import DSPN, SetDecoder, iDSPN
-from .encoders import RelationEncoder, SetEncoder
+from .encoders import RelationEncoder, SetEncoder, VectorEncoder
 from .inits import LearnedInit, RandomInit, ZeroInit
 from .pooling import FSPool, MaxPool, MeanPool, SumPool
 from .solution import Solution, Trace
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .image_encoder import ImageEncoder
     from .matching import Assignment, assign, chamfer_loss, hungarian_loss
     from .metrics import ExactSetAccuracy
+    from .predictor import SetPredictor
     from .ragged import collate_sets, pad_sets
     from .schema import Angle, Category, Count, Flag, Real, Schema
 
@@ -43,6 +44,7 @@ _LAZY = {
     "Real": ".schema",
     "Schema": ".schema",
     "SetAveragePrecision": ".average_precision",
+    "SetPredictor": ".predictor",
     "assign": ".matching",
     "baselines": ".baselines",
     "chamfer_loss": ".matching",
@@ -92,6 +94,7 @@ __all__ = [
     "SetAveragePrecision",
     "SetDecoder",
     "SetEncoder",
+    "SetPredictor",
     "Simplex",
     "Solution",
     "Sphere",
@@ -99,6 +102,7 @@ __all__ = [
     "TorchOptimizer",
     "Trace",
     "Unrolled",
+    "VectorEncoder",
     "ZeroInit",
     "assign",
     "baselines",

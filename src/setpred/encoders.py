@@ -1,4 +1,4 @@
-"""Encoders: a set becomes a vector, by a small network on every element (or pair) and a pooling."""
+"""Encoders: a set becomes a vector, by a small network on every element (or pair) and a pooling; or a vector does."""
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ class SetEncoder(nn.Module):
 
     def __init__(self, dim: int, hidden: int, latent: int, size: int, pool: str | nn.Module = "fs"):
         super().__init__()
-        self.dim, self.size = dim, size
+        self.dim, self.hidden, self.latent, self.size = dim, hidden, latent, size
         self.net = nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, latent))
         self.pool = _make_pool(pool, latent, size)
 
@@ -46,7 +46,7 @@ class RelationEncoder(nn.Module):
 
     def __init__(self, dim: int, hidden: int, latent: int, size: int, pool: str | nn.Module = "fs"):
         super().__init__()
-        self.dim, self.size = dim, size
+        self.dim, self.hidden, self.latent, self.size = dim, hidden, latent, size
         self.pairs = SetEncoder(2 * dim, hidden, latent, size**2, pool)
 
     def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -57,6 +57,33 @@ class RelationEncoder(nn.Module):
         pairs = torch.cat([first, first.transpose(1, 2)], dim=-1).flatten(1, 2)  # [batch, n * n, 2 * dim]
         both = None if mask is None else (mask.unsqueeze(2) & mask.unsqueeze(1)).flatten(1, 2)
         return self.pairs(pairs, both)
+
+    @property
+    def pool(self) -> nn.Module:
+        return self.pairs.pool
+
+
+class VectorEncoder(nn.Module):
+    """A vector of the data to the vector that a set is decoded from: Linear, ReLU, twice, Linear.
+
+    Example:
+        >>> encoder = VectorEncoder(dim=4, hidden=16, latent=8)
+        >>> encoder(torch.randn(3, 4)).shape
+        torch.Size([3, 8])
+    """
+
+    def __init__(self, dim: int, hidden: int, latent: int):
+        super().__init__()
+        self.dim, self.hidden, self.latent = dim, hidden, latent
+        self.net = nn.Sequential(
+            nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, latent)
+        )
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Vectors `[batch, dim]` → `[batch, latent]`."""
+        if vectors.ndim != 2 or vectors.shape[-1] != self.dim:
+            raise ValueError(f"vectors are {list(vectors.shape)}, this network takes [batch, {self.dim}]")
+        return self.net(vectors)
 
 
 def _make_pool(pool: str | nn.Module, latent: int, size: int) -> nn.Module:

@@ -136,7 +136,7 @@ def test_objects_are_autoencoded_without_images(cache, tmp_path):
 def test_iterations_follow_their_schedule_and_evaluation_does_not():
     experiment = make_experiment(settings())
     module = TrainingModule(experiment, experiment.settings)
-    decoder = experiment.model.decoder
+    decoder = experiment.predictor.decoder
     used = []
     module._trainer = type("Place", (), {"global_step": 0, "global_rank": 0})()
     for step in range(4):

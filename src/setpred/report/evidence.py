@@ -8,7 +8,7 @@ from torch import Tensor
 from ..matching import COSTS, assign, hungarian_loss
 from ..solution import Trace
 from ..training.autoencoding import Autoencoding
-from ..training.clevr import Clevr, SceneDecoder
+from ..training.clevr import Clevr
 from ..training.experiment import Experiment
 from ..training.numbering import Numberer, Numbering
 from ..training.run import load_run
@@ -80,7 +80,7 @@ def gather_scenes(run: Run) -> Evidence:
     inputs, target = experiment.scenes("val", min(SCENES, run["data.test"]))
     chunks = inputs.split(64)
     predicted = torch.cat([experiment(chunk) for chunk in chunks])
-    if isinstance(experiment.model, SceneDecoder):
+    if experiment.predictor.decoder is not None:
         solutions = [_solve(experiment, chunk, max(STAGES)).sets[list(STAGES)] for chunk in chunks]
         iterates = dict(zip((f"{stage} iterations" for stage in STAGES), torch.cat(solutions, dim=1), strict=True))
     else:
@@ -91,9 +91,8 @@ def gather_scenes(run: Run) -> Evidence:
 
 
 def _solve(experiment: Clevr, inputs: Tensor, steps: int) -> Trace:
-    assert isinstance(experiment.model, SceneDecoder)
-    z = experiment.model.encoder(experiment.prepared(inputs))
-    solution = experiment.model.decoder.solve(z, steps=steps, trace=True)
+    assert experiment.predictor.decoder is not None
+    solution = experiment.predictor.decoder.solve(experiment.predictor.encode(inputs), steps=steps, trace=True)
     assert solution.trace is not None
     return solution.trace
 
@@ -104,7 +103,7 @@ def trace(experiment: Experiment, batch: tuple[Tensor, ...]) -> Descent | None:
         (target,) = batch
         solution = experiment.decoder.solve(experiment.encoder(target), steps=ITERATIONS, trace=True)
         way, cost, classes, skip = solution.trace, "huber", None, 0
-    elif isinstance(experiment, Clevr) and isinstance(experiment.model, SceneDecoder):
+    elif isinstance(experiment, Clevr) and experiment.predictor.decoder is not None:
         inputs, target = batch
         way, cost, classes, skip = _solve(experiment, inputs, ITERATIONS), "huber", None, 0
     elif isinstance(experiment, Numbering) and isinstance(experiment.model, Numberer):

@@ -12,6 +12,7 @@ from ..encoders import SetEncoder
 from ..errors import UsageError
 from ..image_encoder import ImageEncoder
 from ..matching import hungarian_loss
+from ..predictor import SetPredictor
 from .experiment import Batch, Experiment, Splits
 from .parts import make_decoder
 from .scene_cache import RENDERED, SceneSplit
@@ -100,7 +101,7 @@ class Clevr(Experiment):
     def __init__(self, settings: ClevrSettings):
         super().__init__()
         self.settings = settings
-        self.model = make_baseline(settings) if settings.model in BASELINES else SceneDecoder(settings)
+        self.predictor = make_predictor(settings)
         self.pooled = SetAveragePrecision(CLEVR_SCHEMA)
 
     def splits(self) -> Splits:
@@ -120,12 +121,7 @@ class Clevr(Experiment):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Images `[batch, 3, size, size]` in bytes or in [0, 1], or sets, to sets `[batch, 10, 19]`."""
-        return self.model(self.prepared(inputs))
-
-    def prepared(self, inputs: Tensor) -> Tensor:
-        """Numbers of the model's own type, images in [0, 1]."""
-        numbers = inputs.to(next(self.model.parameters()).dtype)
-        return numbers if inputs.is_floating_point() else numbers / 255
+        return self.predictor(inputs)
 
     def loss(self, batch: Batch) -> Tensor:
         inputs, target = batch
@@ -133,7 +129,7 @@ class Clevr(Experiment):
         if name not in BASELINES:
             return hungarian_loss(self(inputs), target, cost="huber").mean()
         every = {"every_iteration": True} if name in EVERY_ITERATION else {}
-        prediction = self.model(self.prepared(inputs), **every)
+        prediction = self.predictor.encoder(self.predictor.prepared(inputs), **every)
         return slot_loss(prediction, target, coordinate_range=RANGES[name]).mean()
 
     def judge(self, batch: Batch) -> dict[str, Tensor]:
@@ -143,24 +139,16 @@ class Clevr(Experiment):
         return {"loss": hungarian_loss(prediction, target, cost="huber")}
 
     def diagnostics(self) -> dict[str, Tensor]:
-        return self.model.decoder.diagnostics if isinstance(self.model, SceneDecoder) else {}
+        return {} if self.predictor.decoder is None else self.predictor.decoder.diagnostics
 
 
-class SceneDecoder(nn.Module):
-    """An image, or a set of objects, to a vector, and that to the set of objects: `[batch, …]` → `[batch, 10, 19]`."""
-
-    def __init__(self, settings: ClevrSettings):
-        super().__init__()
-        net, data = settings.net, settings.data
-        self.encoder: nn.Module
-        if data.images:
-            self.encoder = ImageEncoder(net.latent, data.size)
-        else:
-            self.encoder = SetEncoder(DIM, net.hidden, net.latent, SIZE)
-        self.decoder = make_decoder(settings, SIZE, DIM)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.decoder(self.encoder(inputs))
+def make_predictor(settings: ClevrSettings) -> SetPredictor:
+    """From an image, or from a set of objects, to the set of objects."""
+    if settings.model in BASELINES:
+        return SetPredictor(make_baseline(settings), None, CLEVR_SCHEMA)
+    net, data = settings.net, settings.data
+    encoder = ImageEncoder(net.latent, data.size) if data.images else SetEncoder(DIM, net.hidden, net.latent, SIZE)
+    return SetPredictor(encoder, make_decoder(settings, SIZE, DIM), CLEVR_SCHEMA)
 
 
 def make_baseline(settings: ClevrSettings) -> nn.Module:

@@ -11,7 +11,7 @@ from ..decoder import SetDecoder
 from ..equivariance import Report
 from ..errors import UsageError, unknown
 from .autoencoding import Autoencoding
-from .clevr import Clevr, SceneDecoder
+from .clevr import Clevr
 from .experiment import Experiment
 from .numbering import Numberer, Numbering
 from .run import load_run
@@ -61,9 +61,10 @@ def _check_decoder(decoder: SetDecoder, z: Tensor) -> Report:
 
 def _check_clevr(experiment: Clevr) -> Report:
     """The model as a function of its initial set or slots."""
-    model, inputs = experiment.model, experiment.prepared(experiment.scenes("val", 1)[0])
-    if isinstance(model, SceneDecoder):
-        return _check_decoder(model.decoder, model.encoder(inputs))
+    predictor, model = experiment.predictor, experiment.predictor.encoder
+    inputs = predictor.prepared(experiment.scenes("val", 1)[0])
+    if predictor.decoder is not None:
+        return _check_decoder(predictor.decoder, model(inputs))
     if not isinstance(model, SlotAttention):
         raise UsageError(f"{experiment.settings.model} starts from no set: there is nothing to permute")
 

@@ -1,0 +1,89 @@
+"""A whole model: an input becomes a vector, the vector a set, and the set a list of objects."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .arguments import check_tensor
+from .decoder import SetDecoder
+from .schema import Schema
+
+
+class SetPredictor(nn.Module):
+    """Predict the objects that an image, a vector or a set stands for.
+
+    Args:
+        encoder: a module that maps inputs to vectors `[batch, latent]`: `ImageEncoder`, `VectorEncoder`,
+            `SetEncoder` or one of your own.
+        decoder: from vectors to sets; None where the encoder gives sets by itself, as `SlotAttention` does.
+        schema: what an element is.
+
+    Example:
+        >>> import setpred as sp
+        >>> schema = sp.Schema({"at": sp.Real(2, range=(0, 10)), "kind": sp.Category("cat", "dog")}, size=3)
+        >>> inner = sp.SetEncoder(schema.dim, hidden=16, latent=8, size=schema.size)
+        >>> decoder = sp.iDSPN(inner, size=schema.size, dim=schema.dim)
+        >>> predictor = SetPredictor(sp.VectorEncoder(dim=4, hidden=16, latent=8), decoder, schema)
+        >>> predictor(torch.randn(2, 4)).shape
+        torch.Size([2, 3, 5])
+        >>> first, second = predictor.predict(torch.randn(2, 4), threshold=-1.0)
+        >>> sorted(first[0])
+        ['at', 'confidence', 'kind']
+    """
+
+    def __init__(self, encoder: nn.Module, decoder: SetDecoder | None, schema: Schema):
+        super().__init__()
+        if decoder is not None and (decoder.size, decoder.dim) != (schema.size, schema.dim):
+            raise ValueError(
+                f"the decoder makes sets of {[decoder.size, decoder.dim]}, the schema describes "
+                f"{[schema.size, schema.dim]}: build it with size=schema.size, dim=schema.dim"
+            )
+        self.encoder, self.decoder, self.schema = encoder, decoder, schema
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Sets `[batch, size, dim]` in the schema's encoding.
+
+        Args:
+            inputs: images `[batch, 3, height, width]` in bytes or in [0, 1], vectors `[batch, numbers]`, or sets
+                `[batch, elements, numbers]`.
+            mask: which elements of input sets exist, `[batch, elements]`.
+        """
+        encoded = self.encode(inputs, mask)
+        return encoded if self.decoder is None else self.decoder(encoded)
+
+    def encode(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """What the encoder makes of the inputs: the vectors `[batch, latent]` that sets are decoded from."""
+        inputs = self.prepared(inputs)
+        return self.encoder(inputs) if mask is None else self.encoder(inputs, mask)
+
+    def prepared(self, inputs: Tensor) -> Tensor:
+        """The inputs where the model is and of its type; bytes become numbers in [0, 1]."""
+        check_tensor("the input", inputs)
+        numbers = inputs.to(next(self.parameters()))
+        return numbers / 255 if inputs.dtype == torch.uint8 else numbers
+
+    @torch.no_grad()
+    def predict(
+        self, inputs: Tensor, steps: int | None = None, threshold: float = 0.5, mask: Tensor | None = None
+    ) -> list[list[dict[str, Any]]]:
+        """The objects of each input, in the units of the schema, each with its `confidence`.
+
+        Args:
+            inputs: as in `forward`.
+            steps: inner iterations, instead of the solver's.
+            threshold: the presence from which on an element is an object.
+            mask: as in `forward`.
+        """
+        if steps is not None and self.decoder is None:
+            raise ValueError(f"{type(self.encoder).__name__} has no inner iterations: leave steps out")
+        modes = {module: module.training for module in self.modules()}
+        self.eval()
+        try:
+            sets = self.encode(inputs, mask)
+            if self.decoder is not None:
+                sets = self.decoder.solve(sets, steps=steps).sets
+        finally:
+            for module, training in modes.items():
+                module.training = training
+        return self.schema.decode_batch(sets, threshold)
