@@ -5,8 +5,9 @@ from typing import Any
 
 from torch import Tensor
 
-from ..data.random_sets import random_sets
+from ..data.random_sets import random_masks, random_sets
 from ..encoders import SetEncoder
+from ..errors import UsageError
 from ..matching import hungarian_loss
 from .experiment import Batch, Experiment, Splits, mixed_seed
 from .parts import make_decoder
@@ -15,10 +16,11 @@ from .settings import InitSettings, Settings
 
 @dataclass
 class AutoencodingData:
-    """n elements of d numbers."""
+    """n elements of d numbers; with `smallest`, sets have from that many to n elements."""
 
     n: int = 4
     d: int = 4
+    smallest: int | None = None
     train: int = 64_000
     test: int = 6_400
 
@@ -51,26 +53,34 @@ class Autoencoding(Experiment):
     def __init__(self, settings: AutoencodingSettings):
         super().__init__()
         n, d, net = settings.data.n, settings.data.d, settings.net
+        if settings.data.smallest is not None and not 1 <= settings.data.smallest <= n:
+            raise UsageError(f"data.smallest is {settings.data.smallest}: sets have from 1 to data.n={n} elements")
         self.settings = settings
         self.encoder = SetEncoder(d, net.hidden, net.latent, n)
         self.decoder = make_decoder(settings, n, d)
 
     def splits(self) -> Splits:
         data, seed = self.settings.data, self.settings.seed
-        train = random_sets(data.train, data.n, data.d, mixed_seed(seed, 1))
-        test = random_sets(data.test, data.n, data.d, mixed_seed(seed, 2))
-        return Splits((train,), (), (test,))
 
-    def forward(self, sets: Tensor) -> Tensor:
-        return self.decoder(self.encoder(sets))
+        def split(count: int, which: int) -> Batch:
+            sets = random_sets(count, data.n, data.d, mixed_seed(seed, which))
+            if data.smallest is None:
+                return (sets,)
+            mask = random_masks(count, data.smallest, data.n, mixed_seed(seed, which, 1))
+            return sets * mask.unsqueeze(-1), mask
+
+        return Splits(split(data.train, 1), (), split(data.test, 2))
+
+    def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.decoder(self.encoder(sets, mask), mask)
 
     def loss(self, batch: Batch) -> Tensor:
-        (sets,) = batch
-        return hungarian_loss(self(sets), sets, cost="huber").mean()
+        return self.judge(batch)["loss"].mean()
 
     def judge(self, batch: Batch) -> dict[str, Tensor]:
-        (sets,) = batch
-        return {"loss": hungarian_loss(self(sets), sets, cost="huber")}
+        sets, *masks = batch
+        mask = masks[0] if masks else None
+        return {"loss": hungarian_loss(self(sets, mask), sets, cost="huber", mask=mask, prediction_mask=mask)}
 
     def diagnostics(self) -> dict[str, Tensor]:
         return self.decoder.diagnostics
