@@ -162,6 +162,12 @@ def test_every_problem_of_both_files_is_listed_at_once(tmp_path):
     assert [text.split(":")[0] for text in error.problems].count("train.jsonl line 2") == 3
 
 
+def test_without_presence_every_set_must_be_full(tmp_path):
+    full = Schema(SCHEMA.fields, size=2, presence=False)
+    error = problems_of(write(tmp_path, [{**GOOD, "objects": [CAT, DOG]}, GOOD], [], schema=full))
+    assert "train.jsonl line 2: has 1 objects, without presence every set has 2: set presence to true" in str(error)
+
+
 def test_twenty_problems_are_shown_and_the_rest_counted(tmp_path):
     error = problems_of(write(tmp_path, [GOOD] + ["{"] * 57))
     assert (len(error.problems), error.count) == (20, 57)
@@ -392,7 +398,7 @@ def test_inspect_reports_what_looks_wrong(tmp_path):
     val = [line(i, 4, ["b", "unseen"]) for i in range(80)]
     inspection = inspect(write(tmp_path, train, val, schema=None))
     notes = inspection.notes
-    assert inspection.examples == {"train": 80, "val": 80}
+    assert {name: sizes.total() for name, sizes in inspection.sizes.items()} == {"train": 80, "val": 80}
     assert note(notes, "'constant' is always 5")
     assert note(notes, "'one' has the one value 'same'")
     assert note(notes, "'rounded' holds only whole numbers")
@@ -427,10 +433,39 @@ def test_inspect_has_nothing_to_say_of_good_data(tmp_path):
     assert inspect(write(tmp_path, lines[:100], lines[100:], schema=None)).notes == []
 
 
-def test_inspect_lists_lines_that_are_not_data(tmp_path):
-    root = write(tmp_path, [GOOD, "{", {"vector": [1], "objects": [1]}], schema=None)
-    with pytest.raises(DataError) as caught:
-        inspect(root)
-    assert caught.value.count == 2
+def test_without_a_schema_every_problem_is_still_listed(tmp_path):
+    lines = [{"vector": [i], "objects": [{"x": i / 7, "kind": "ab"[i % 2]}]} for i in range(9)]
+    bad = ["{", {"vector": [1], "objects": [1]}, {"vector": [1], "objects": [{"x": "?", "kind": "a"}]}, {"objects": []}]
+    root = write(tmp_path, [*lines, *bad], lines, schema=None)
+    assert list(inspect(root).schema.fields) == ["x", "kind"]
+    assert [text.split(":")[0] for text in problems_of(root).problems] == [
+        f"train.jsonl line {i}" for i in range(10, 14)
+    ]
+
+
+def test_data_with_no_object_has_no_schema(tmp_path):
     with pytest.raises(DataError, match="every set is empty"):
         inspect(write(tmp_path, [{"vector": [1], "objects": []}], schema=None))
+    with pytest.raises(DataError, match=r"train.jsonl line 1: not JSON"):
+        inspect(write(tmp_path, ["{"], [{"vector": [1], "objects": []}], schema=None))
+
+
+def test_inputs_that_are_in_both_splits_are_noticed(tmp_path):
+    lines = [{"vector": [i], "objects": [{"x": i / 7}]} for i in range(9)]
+    assert inspect(write(tmp_path, lines[:6], lines[4:], schema=None)).notes == [
+        "2 inputs of val are also in train: val then judges what was learned by heart"
+    ]
+
+
+@pytest.mark.parametrize(("pixels", "size"), [(28, 64), (96, 64), (480, 128)])
+def test_images_get_a_size_that_suits_them(tmp_path, pixels, size):
+    Image.new("RGB", (pixels, 20)).save(tmp_path / "a.png")
+    root = write(tmp_path, [{"image": "a.png", "objects": [CAT]}])
+    assert open_folder(root).inputs == Inputs("image", 3, size)
+
+
+def test_another_schema_can_be_asked_for(tmp_path):
+    root = write(tmp_path, [GOOD, {**GOOD, "objects": [DOG]}])
+    with pytest.raises(DataError, match="'dog' is not one of 'cat'"):
+        open_folder(root, schema=Schema({"kind": Category("cat")}, size=3))
+    assert open_folder(root, schema=Schema({"at": Real(2)}, size=1)).schema.dim == 3

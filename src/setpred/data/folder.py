@@ -71,17 +71,21 @@ class Folder:
     val: FolderDataset
 
 
-def open_folder(root: str | Path, image_size: int = 64) -> Folder:
+def open_folder(root: str | Path, image_size: int | None = None, schema: Schema | None = None) -> Folder:
     """Reads a data folder and checks every line; raises one `DataError` with all that is wrong.
 
-    The schema is that of schema.yaml, or inferred from the data where there is none.
+    Args:
+        root: the folder.
+        image_size: pixels a side; 64 or 128 as the images suggest unless given.
+        schema: what objects are checked against; unless given that of schema.yaml, or inferred where there is none.
     """
     root = Path(root)
     if not root.is_dir():
         raise DataError(root, ["no such folder: give one that holds train.jsonl and val.jsonl"])
-    schema = read_schema(root / "schema.yaml") if (root / "schema.yaml").exists() else inspect(root).schema
+    if schema is None:
+        schema = read_schema(root / "schema.yaml") if (root / "schema.yaml").exists() else inspect(root).schema
     problems = Problems(root)
-    scan = _Scan(root, schema, image_size, problems)
+    scan = _Scan(root, schema, problems)
     found = {}
     for split in SPLITS:
         path = root / f"{split}.jsonl"
@@ -92,8 +96,16 @@ def open_folder(root: str | Path, image_size: int = 64) -> Folder:
         problems.add("train.jsonl", None, "every input set is empty: give them elements")
     problems.check()
     assert scan.inputs is not None, "a split without lines is a problem"
-    train, val = (FolderDataset(*found[split], schema, scan.inputs) for split in SPLITS)
-    return Folder(root, schema, scan.inputs, train, val)
+    inputs = scan.inputs
+    if inputs.kind == "image":
+        inputs = replace(inputs, size=image_size or usual_image_size(inputs.size))
+    train, val = (FolderDataset(*found[split], schema, inputs) for split in SPLITS)
+    return Folder(root, schema, inputs, train, val)
+
+
+def usual_image_size(largest: int) -> int:
+    """Pixels a side to which images are resized, of which the largest has `largest`."""
+    return 64 if largest <= 96 else 128
 
 
 def read_schema(path: str | Path) -> Schema:
@@ -139,10 +151,9 @@ def schema_text(schema: Schema) -> str:
 class _Scan:
     """Checks lines one after the other, remembering what later lines must agree with."""
 
-    def __init__(self, root: Path, schema: Schema, image_size: int, problems: Problems) -> None:
+    def __init__(self, root: Path, schema: Schema, problems: Problems) -> None:
         self.root = root
         self.schema = schema
-        self.image_size = image_size
         self.problems = problems
         self.inputs: Inputs | None = None
         self.ids: dict[str | int, str] = {}
@@ -158,20 +169,27 @@ class _Scan:
         if "objects" not in record.content:
             self.problems.add(record.file, record.line, "no objects: add the list, [] for an empty set")
         else:
-            for text in self.schema.problems(record.content["objects"]):
+            for text in self._object_problems(record.content["objects"]):
                 self.problems.add(record.file, record.line, text)
         return self.problems.count == before
+
+    def _object_problems(self, objects: Any) -> list[str]:
+        problems, size = self.schema.problems(objects), self.schema.size
+        if not problems and not self.schema.presence and len(objects) < size:
+            return [f"has {len(objects)} objects, without presence every set has {size}: set presence to true"]
+        return problems
 
     def _check_input(self, content: dict[str, Any]) -> None:
         if self.inputs is not None:
             self.inputs.expect(kind_of(content))
-        if "image" in content and kind_of(content) == "image":
-            check_image(path_inside(self.root, content["image"]))
-        seen = Inputs.of(content, self.image_size)
+        if kind_of(content) == "image":
+            seen = Inputs("image", 3, check_image(path_inside(self.root, content["image"])))
+        else:
+            seen = Inputs.of(content)
         if self.inputs is None or self.inputs.dim == 0:
             self.inputs = seen
         else:
-            # The largest set is known only at the end of the data.
+            # The largest is known only at the end of the data.
             self.inputs = replace(self.inputs, size=max(self.inputs.size, seen.size))
             if seen.size and seen.dim != self.inputs.dim:
                 raise ValueError(

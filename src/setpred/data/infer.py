@@ -6,6 +6,7 @@ reported as problems when the data are checked against the schema.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from setpred.data.doubts import apart, differences, doubts
+from setpred.data.inputs import KINDS
 from setpred.data.records import DataError, Problems, read_records
 from setpred.data.tally import MAX_VALUES, Moments, Tally
 from setpred.schema import Angle, Category, Count, Field, Flag, Real, Schema
@@ -27,10 +29,10 @@ CLASS_NAMES = ("class", "label", "category", "type", "kind")
 
 @dataclass(frozen=True)
 class Inspection:
-    """A schema, how many examples each split has, and what looks wrong in one line each."""
+    """A schema, how many sets of each size there are in each split, and what looks wrong in one line each."""
 
     schema: Schema
-    examples: dict[str, int]
+    sizes: dict[str, Counter[int]]
     notes: list[str]
 
 
@@ -40,6 +42,7 @@ class _Split:
 
     sizes: Counter[int] = field(default_factory=Counter)
     tallies: dict[str, Tally] = field(default_factory=dict)
+    inputs: set[int] = field(default_factory=set)
 
     def add(self, objects: Iterable[Mapping[str, Any]], size: int) -> None:
         self.sizes[size] += 1
@@ -53,7 +56,10 @@ class _Split:
 
 
 def inspect(root: str | Path) -> Inspection:
-    """Infers the schema of a data folder from train.jsonl and val.jsonl, and reports what looks wrong."""
+    """Infers the schema of a data folder from train.jsonl and val.jsonl, and reports what looks wrong.
+
+    Lines that cannot be read are passed over: `open_folder` lists them all.
+    """
     root = Path(root)
     problems = Problems(root)
     splits: dict[str, _Split] = {}
@@ -65,7 +71,9 @@ def inspect(root: str | Path) -> Inspection:
                 problems.add(record.file, record.line, f"objects is {short(objects)}: give a list of objects")
             else:
                 split.add(objects, len(objects))
-    problems.check()
+                split.inputs.add(hash(json.dumps([record.content.get(kind) for kind in KINDS])))
+    if not any(split.objects for split in splits.values()):
+        problems.check()
     return _conclude(root, splits)
 
 
@@ -117,8 +125,11 @@ def _conclude(where: object, splits: dict[str, _Split]) -> Inspection:
         train, val = (_moments(split.sizes) for split in splits.values())
         if apart(train, val):
             notes.append(f"set sizes differ between train (mean {train.mean:.3g}) and val ({val.mean:.3g})")
+        one, other = (split.inputs for split in splits.values())
+        if shared := len(one & other):
+            notes.append(f"{shared} inputs of val are also in train: val then judges what was learned by heart")
     schema = Schema(fields, size=max(sizes), presence=len(sizes) > 1)
-    return Inspection(schema, {key: split.sizes.total() for key, split in splits.items()}, notes)
+    return Inspection(schema, {key: split.sizes for key, split in splits.items()}, notes)
 
 
 def _field(name: str, tally: Tally) -> Field | None:

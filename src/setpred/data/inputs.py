@@ -40,11 +40,9 @@ class Inputs:
     size: int
 
     @classmethod
-    def of(cls, content: dict[str, Any], image_size: int) -> Inputs:
-        """The inputs of which this line is an example."""
+    def of(cls, content: dict[str, Any]) -> Inputs:
+        """The vectors or sets of which this line is an example."""
         kind = kind_of(content)
-        if kind == "image":
-            return cls("image", 3, image_size)
         rows = numbers(content, kind)
         return cls(kind, len(rows[0]) if rows else 0, len(rows))
 
@@ -125,9 +123,10 @@ def path_inside(root: Path, name: Any) -> Path:
     return path
 
 
-def check_image(path: Path) -> None:
-    """Refuses a file that is missing, no image, or too large, from its header alone."""
-    _open(path).close()
+def check_image(path: Path) -> int:
+    """Pixels of the longer side; a file that is missing, no image, or too large is refused, from its header alone."""
+    with _open(path) as image:
+        return max(image.size)
 
 
 def read_image(path: Path, size: int) -> Tensor:
