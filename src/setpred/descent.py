@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .constraints import Constraint
+from .kernels.inner import FastGradient
 from .kernels.threads import run_on_cores
 from .kernels.threads import shares as shares_of
 from .objective import Objective
@@ -47,25 +48,32 @@ class Descent:
         if self.objective.compiled is None or not self.solver.separable or self.watch is not None:
             return self._run_here(steps)
         self.sets = self.sets.detach().clone()  # the compiled updates work in place
-        shares = [self._share(part) for part in shares_of(len(self.sets))]
+        parts = shares_of(len(self.sets))
+        if len(parts) == 1:
+            return self._run_here(steps)
+        shares = [self._share(part) for part in parts]
         run_on_cores(lambda share: share._run_here(steps), shares)
         self._join(shares)
 
     def _run_here(self, steps: int) -> None:
-        compiled = self.objective.compiled is not None and self.solver.in_place and self.watch is None
-        move = self._advance_in_place if compiled else self.advance
         with torch.no_grad():
+            if self.objective.compiled is not None and self.solver.in_place and self.watch is None:
+                return self._run_in_place(self.objective.compiled, steps)
             while self.t < steps and not self.finished:
-                move(*self.objective.gradient(self.sets))
+                self.advance(*self.objective.gradient(self.sets))
 
-    def _advance_in_place(self, loss: Tensor, grad: Tensor) -> None:
-        """`advance` without a graph, a watch or a tolerance."""
-        self.loss, self.grad = loss, grad
-        self.solver.update_(self.sets, grad, self.state, self.clipped, self.t)
-        if self.constraint is not None:
-            self.constraint.project_(self.sets)
-            self.sets = self.objective.fill(self.sets)
-        self.t += 1
+    def _run_in_place(self, gradient: FastGradient, steps: int) -> None:
+        """`advance` again and again on the same memory, without a graph, a watch or a tolerance."""
+        self.loss, self.grad = torch.empty_like(self.loss), torch.empty_like(self.sets)
+        evaluate = gradient.bind(self.sets, self.loss, self.grad)
+        step = self.solver.steps_on(self.sets, self.grad, self.state, self.clipped)
+        for t in range(self.t, steps):
+            evaluate()
+            step(t)
+            if self.constraint is not None:
+                self.constraint.project_(self.sets)
+                self.objective.fill_(self.sets)
+        self.t = max(self.t, steps)
 
     def _share(self, part: slice) -> "Descent":
         """This descent for some of the examples."""

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .kernels.steps import momentum_step_
+from .kernels.steps import momentum_steps
 
 Schedule = float | Callable[[int], float]
 
@@ -60,7 +60,7 @@ class Solver:
 
     @property
     def in_place(self) -> bool:
-        """Whether it has a compiled `update_`."""
+        """Whether it has compiled `steps_on`."""
         return False
 
     def start(self, sets: Tensor) -> Any:
@@ -71,8 +71,8 @@ class Solver:
         """The sets after step `t`, and the state to go on with."""
         raise NotImplementedError
 
-    def update_(self, sets: Tensor, grad: Tensor, state: Any, clipped: Tensor, t: int) -> None:
-        """Clip and `update` in place, counting in `clipped`; only where `in_place`."""
+    def steps_on(self, sets: Tensor, grad: Tensor, state: Any, clipped: Tensor) -> Callable[[int], None]:
+        """Step `t` as clip and `update` do it, in place, counting in `clipped`; only where `in_place`."""
         raise NotImplementedError
 
 
@@ -111,9 +111,10 @@ class Nesterov(Solver):
     def in_place(self) -> bool:
         return self.tol is None
 
-    def update_(self, sets: Tensor, grad: Tensor, state: Tensor, clipped: Tensor, t: int) -> None:
+    def steps_on(self, sets: Tensor, grad: Tensor, state: Tensor, clipped: Tensor) -> Callable[[int], None]:
         """Clipping and `update` in one pass over memory, for float32 on the CPU."""
-        momentum_step_(sets, grad, state, clipped, _at(self.lr, t), _at(self.momentum, t), self.clip or 0.0)
+        step = momentum_steps(sets, grad, state, clipped, self.clip)
+        return lambda t: step(_at(self.lr, t), _at(self.momentum, t))
 
 
 @dataclass(init=False)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from setpred.kernels import momentum_step_
+from setpred.kernels import momentum_steps
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 5), (1, 1, 1), (0, 4, 2), (2, 64, 68)])
@@ -21,7 +21,7 @@ def test_is_the_step_of_torch(shape, clip):
         too_long += 0.0 if clip is None else norm.flatten() > clip
         parameter.grad = scale * grad
         optimizer.step()
-        momentum_step_(sets, grad, velocity, clipped, lr=0.7, momentum=0.9, clip=clip)
+        momentum_steps(sets, grad, velocity, clipped, clip)(0.7, 0.9)
         torch.testing.assert_close(grad, before, rtol=0, atol=0)
     torch.testing.assert_close(sets, parameter.detach(), rtol=1e-4, atol=1e-5)
     assert torch.equal(clipped, too_long)
@@ -30,7 +30,7 @@ def test_is_the_step_of_torch(shape, clip):
 def test_not_a_number_stays_in_its_example():
     sets, grad = torch.zeros(2, 3, 2), torch.ones(2, 3, 2)
     grad[0, 1, 1] = float("nan")
-    momentum_step_(sets, grad, torch.zeros(2, 3, 2), torch.zeros(2), lr=1.0, momentum=0.9, clip=1.0)
+    momentum_steps(sets, grad, torch.zeros(2, 3, 2), torch.zeros(2), clip=1.0)(1.0, 0.9)
     assert not sets[0].isfinite().all()
     assert sets[1].isfinite().all()
 
@@ -39,4 +39,4 @@ def test_tensors_that_cannot_be_written_in_place_are_refused():
     sets = torch.zeros(2, 3, 4)
     for bad in (sets.transpose(1, 2), sets[:1], sets.double()):
         with pytest.raises(ValueError, match="contiguous"):
-            momentum_step_(sets, bad, torch.zeros(2, 3, 4), torch.zeros(2), lr=1.0, momentum=0.9)
+            momentum_steps(sets, bad, torch.zeros(2, 3, 4), torch.zeros(2))

@@ -18,6 +18,7 @@ from .keys import (
     merge_16,
     pair_up,
     route,
+    route_pair,
     sort_2,
     sort_4,
     sort_8,
@@ -176,13 +177,15 @@ def sort_pool(features, bias, mask, weight, weight_step, ranked, z, loss, scratc
         for at in range(0, row, FLOATS):
             x = features + b * n * row + at
             w = weight + b * weight_step + at
-            if ranked:
-                rank_block(x, row, bias + at, 0 if mask == 0 else mask + b * n, keys, n)
-            else:
+            if not ranked:
                 for i in range(n):
-                    encode_last(keys + i * KEYS, i * LANES)
-            for i in range(n):
-                route(keys + i * KEYS, w + i * row, routed)
+                    copy(routed + i * FLOATS, w + i * row)
+            elif n == 2 and mask == 0:
+                route_pair(x, x + row, bias + at, w, w + row, routed)
+            else:
+                rank_block(x, row, bias + at, 0 if mask == 0 else mask + b * n, keys, n)
+                for i in range(n):
+                    route(keys + i * KEYS, w + i * row, routed)
             fill(total, zero)
             for i in range(n):
                 if mask == 0 or read_flag(mask + b * n + i):

@@ -6,6 +6,9 @@ between the products is compiled and works in place, on blocks of examples that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
+from functools import partial
 from typing import cast
 
 import torch
@@ -88,40 +91,45 @@ class FastGradient:
 
     def __call__(self, sets: Tensor) -> tuple[Tensor, Tensor]:
         """Sets `[batch, size, dim]` → L `[batch]` and ∇L `[batch, size, dim]`."""
+        sets = sets.detach().contiguous()
+        loss, grad = sets.new_empty(len(sets)), torch.empty_like(sets)
+        self.bind(sets, loss, grad)()
+        return loss, grad
+
+    def bind(self, sets: Tensor, loss: Tensor, grad: Tensor) -> Callable[[], None]:
+        """What writes L and ∇L of what `sets` holds to `loss` and `grad`, each time it is called.
+
+        A loop over the same memory looks up nothing twice.
+        """
         batch, n, dim = sets.shape
         if n != self.size or batch != self.batch or dim != self.dim or sets.dtype != torch.float32:
             self._prepare(sets)
-        sets = sets.detach().contiguous()
-        loss, grad = sets.new_empty(batch), torch.empty_like(sets)
-        y, dy, losses = sets.view(-1, dim), grad.view(-1, dim), loss.data_ptr()
+        y, dy = sets.view(-1, dim), grad.view(-1, dim)
+        blocks = []
         for b in range(0, batch, self.block):
-            examples = min(self.block, batch - b)
-            part = slice(b * n, (b + examples) * n)
-            whole = examples == batch
-            self._block(y if whole else y[part], dy if whole else dy[part], losses + 4 * b, b, examples)
+            part = slice(b * n, min(b + self.block, batch) * n)
+            blocks.append(self._block(y[part], dy[part], loss.data_ptr() + 4 * b, b))
         if len(self.start) or len(self.given):
             from .motion import pull_rows
 
-            pull_rows(
-                y.view(batch, n * dim).numpy(),
-                self.start,
-                self.given,
-                self.pull,
-                loss.numpy(),
-                dy.view(batch, n * dim).numpy(),
-            )
-        return loss, grad
+            rows, grads = (x.view(batch, n * dim).numpy() for x in (sets, grad))
+            blocks.append(partial(pull_rows, rows, self.start, self.given, self.pull, loss.numpy(), grads))
 
-    def _block(self, y: Tensor, dy: Tensor, loss: int, b: int, examples: int) -> None:
+        def run() -> None:
+            for block in blocks:
+                block()
+
+        return run
+
+    def _block(self, y: Tensor, dy: Tensor, loss: int, b: int) -> Callable[[], None]:
         """The gradient of some examples, from the b-th on: rows `[examples * size, dim]` in and out."""
         n, (width, step), kernels = self.size, self.w2.shape, self.kernels
-        rows = examples * n
-        hidden, features, back = self.buffers if examples == self.block else [x[:rows] for x in self.buffers]
-        torch.mm(y, self.w1_t, out=hidden)
-        kernels.bias_relu(self.hidden, self.b1_address, rows, step)
-        torch.mm(hidden, self.w2_t, out=features)
-        kernels.sort_pool(
-            self.features,
+        rows = len(y)
+        hidden, features, back = (x[:rows] for x in self.buffers)
+        h, f, g = (x.data_ptr() for x in self.buffers)
+        w1, w1_t, w2, w2_t, b1, mm = self.w1, self.w1_t, self.w2, self.w2_t, self.b1_address, torch.mm
+        pooling = (
+            f,
             self.b2_address,
             self.mask_address and self.mask_address + b * n,
             self.weight_address + b * self.weight_step,
@@ -130,14 +138,31 @@ class FastGradient:
             self.z_address + 4 * b * width,
             loss,
             self.scratch.address,
-            examples,
+            rows // n,
             n,
             width,
             self.channels,
         )
-        torch.mm(features, self.w2, out=back)
-        kernels.relu_gradient(self.back, self.hidden, rows * step)
-        torch.mm(back, self.w1, out=dy)
+
+        def run() -> None:
+            mm(y, w1_t, out=hidden)
+            kernels.bias_relu(h, b1, rows, step)
+            mm(hidden, w2_t, out=features)
+            kernels.sort_pool(*pooling)
+            mm(features, w2, out=back)
+            kernels.relu_gradient(g, h, rows * step)
+            mm(back, w1, out=dy)
+
+        return run
+
+    def part(self, examples: slice) -> FastGradient:
+        """The gradient of some examples of the batch, with buffers of its own."""
+        part = copy(self)
+        part.z, part.size = self.z[examples], -1
+        part.batch, part.z_address = len(part.z), part.z.data_ptr()
+        part.mask = None if self.mask is None else self.mask[examples]
+        part.start, part.given = (x[examples] if len(x) else x for x in (self.start, self.given))
+        return part
 
     def _prepare(self, sets: Tensor) -> None:
         """Buffers and rank weights for sets of this shape."""
@@ -154,7 +179,6 @@ class FastGradient:
         self.size, self.block = n, max(1, min(batch, self.rows // n))
         shapes = [(self.block * n, step), (self.block * n, width), (self.block * n, step)]
         self.buffers = [self.w1.new_empty(shape) for shape in shapes]
-        self.hidden, self.features, self.back = (x.data_ptr() for x in self.buffers)
         self.scratch = Scratch(n)
         self.ranked = int(isinstance(self.pool, FSPool))
         weight = self._rank_weights(n).detach()

@@ -76,6 +76,21 @@ def route(typing: Any, keys: Any, weight: Any, routed: Any) -> Any:
 
 
 @intrinsic
+def route_pair(typing: Any, first: Any, second: Any, bias: Any, high: Any, low: Any, routed: Any) -> Any:
+    """`route` of a set of two elements without keys: the larger gets the weight `high`, the other `low`."""
+
+    def emit(b: Any, first: Any, second: Any, bias: Any, high: Any, low: Any, routed: Any) -> None:
+        bias = load(b, bias)  # two different features may tie once it is added
+        x, y = b.fadd(load(b, first), bias), b.fadd(load(b, second), bias)
+        swapped = b.fcmp_ordered(">", y, x)  # where one is a NaN, so is all that follows
+        high, low = load(b, high), load(b, low)
+        store(b, b.select(swapped, low, high), routed)
+        store(b, b.select(swapped, high, low), b.add(routed, ir.Constant(I64, 4 * LANES)))
+
+    return types.void(*[types.int64] * 6), emits(emit)
+
+
+@intrinsic
 def fetch_add(typing: Any, keys: Any, staged: Any, out: Any) -> Any:
     """Add to a rank what the places that hold it have: `out += staged[place of key]`."""
 

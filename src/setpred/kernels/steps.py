@@ -1,22 +1,18 @@
-"""One step of descent in one pass over memory, where nothing is recorded."""
+"""Steps of descent in one pass over memory, where nothing is recorded."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from torch import Tensor
 
 from .dispatch import readable
 
 
-def momentum_step_(
-    sets: Tensor,
-    grad: Tensor,
-    velocity: Tensor,
-    clipped: Tensor,
-    lr: float,
-    momentum: float,
-    clip: float | None = None,
-) -> None:
-    """A step of Nesterov's method, in place; float32 on the CPU.
+def momentum_steps(
+    sets: Tensor, grad: Tensor, velocity: Tensor, clipped: Tensor, clip: float | None = None
+) -> Callable[[float, float], None]:
+    """Steps of Nesterov's method on this memory, in place, given `lr` and `momentum`; float32 on the CPU.
 
     Args:
         sets: Y, `[batch, size, dim]`, becomes Y - lr (g + momentum · v).
@@ -27,7 +23,8 @@ def momentum_step_(
     Example:
         >>> import torch
         >>> sets, velocity, clipped = torch.zeros(1, 1, 2), torch.zeros(1, 1, 2), torch.zeros(1)
-        >>> momentum_step_(sets, torch.tensor([[[1.0, -2.0]]]), velocity, clipped, lr=1.0, momentum=0.5)
+        >>> step = momentum_steps(sets, torch.tensor([[[1.0, -2.0]]]), velocity, clipped)
+        >>> step(1.0, 0.5)
         >>> sets.tolist(), velocity.tolist()
         ([[[-1.5, 3.0]]], [[[1.0, -2.0]]])
     """
@@ -41,4 +38,5 @@ def momentum_step_(
         )
     batch = len(sets)
     y, g, v = (x.detach().numpy().reshape(batch, sets[0].numel() if batch else 1) for x in arrays)
-    momentum_rows(y, g, v, clipped.detach().numpy(), lr, momentum, clip or 0.0)
+    counts, longest = clipped.detach().numpy(), clip or 0.0
+    return lambda lr, momentum: momentum_rows(y, g, v, counts, lr, momentum, longest)
