@@ -150,3 +150,9 @@ def test_other_sizes_are_refused_with_advice(size):
 def test_a_latent_that_the_places_cannot_share_is_refused():
     with pytest.raises(ValueError, match="192 pixels a side make 9 places: use a multiple of that"):
         ImageEncoder(latent=512, size=192)
+
+
+def test_a_quarter_of_the_width_is_a_sixteenth_of_the_weights():
+    counts = [sum(p.numel() for p in ResNet18(width).parameters()) for width in (16, 64)]
+    assert counts[1] / counts[0] == pytest.approx(16, rel=0.02)
+    assert ImageEncoder(latent=32, size=64, width=4)(torch.rand(2, 3, 64, 64)).shape == (2, 32)

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from .pretrained import Pretrained
+
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
-class ImageEncoder(nn.Module):
+class ImageEncoder(Pretrained):
     """ResNet-18, batch normalisation and a 2×2 convolution with stride 2, flattened.
 
     Each place of the last feature map sees 64×64 pixels of its own and what is around them, so the latent numbers
@@ -18,6 +20,7 @@ class ImageEncoder(nn.Module):
     Args:
         latent: numbers in the vector.
         size: pixels a side, a multiple of 64.
+        width: channels of the first layers, which the later ones double; 64 is a ResNet-18.
 
     Example:
         >>> encoder = ImageEncoder(latent=512, size=64)
@@ -28,19 +31,21 @@ class ImageEncoder(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, latent: int = 512, size: int = 128) -> None:
+    def __init__(self, latent: int = 512, size: int = 128, width: int = 64) -> None:
         super().__init__()
         if size < 64 or size % 64:
             raise ValueError(f"size is {size}: resize the images to a multiple of 64 pixels, such as 64, 128 or 256")
         places = (size // 64) ** 2
         if latent < 1 or latent % places:
             raise ValueError(f"latent is {latent}, {size} pixels a side make {places} places: use a multiple of that")
-        self.latent, self.size = latent, size
+        if width < 1:
+            raise ValueError(f"width is {width}: give at least one channel")
+        self.latent, self.size, self.width = latent, size, width
         self.register_buffer("mean", torch.zeros(3, 1, 1))
         self.register_buffer("std", torch.ones(3, 1, 1))
-        self.resnet = ResNet18()
-        self.norm = nn.BatchNorm2d(512)
-        self.project = nn.Conv2d(512, latent // places, kernel_size=2, stride=2)
+        self.resnet = ResNet18(width)
+        self.norm = nn.BatchNorm2d(8 * width)
+        self.project = nn.Conv2d(8 * width, latent // places, kernel_size=2, stride=2)
 
     def forward(self, images: Tensor) -> Tensor:
         """Images `[batch, 3, size, size]` with values in [0, 1] → `[batch, latent]`."""
@@ -73,21 +78,22 @@ class ImageEncoder(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """The convolutions of a ResNet-18: `[batch, 3, height, width]` → `[batch, 512, height / 32, width / 32]`.
+    """The convolutions of a ResNet-18: `[batch, 3, height, width]` → `[batch, 8 * channels, height / 32, width / 32]`.
 
-    Its parameters have the names and shapes of torchvision's.
+    With 64 channels its parameters have the names and shapes of torchvision's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int = 64) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(3, 64, kernel_size=7, stride=2, padding=3, bias=False)
-        self.bn1 = nn.BatchNorm2d(64)
+        c = channels
+        self.conv1 = nn.Conv2d(3, c, kernel_size=7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(c)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
-        self.layer1 = nn.Sequential(Block(64, 64), Block(64, 64))
-        self.layer2 = nn.Sequential(Block(64, 128, stride=2), Block(128, 128))
-        self.layer3 = nn.Sequential(Block(128, 256, stride=2), Block(256, 256))
-        self.layer4 = nn.Sequential(Block(256, 512, stride=2), Block(512, 512))
+        self.layer1 = nn.Sequential(Block(c, c), Block(c, c))
+        self.layer2 = nn.Sequential(Block(c, 2 * c, stride=2), Block(2 * c, 2 * c))
+        self.layer3 = nn.Sequential(Block(2 * c, 4 * c, stride=2), Block(4 * c, 4 * c))
+        self.layer4 = nn.Sequential(Block(4 * c, 8 * c, stride=2), Block(8 * c, 8 * c))
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
