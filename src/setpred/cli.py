@@ -1,6 +1,7 @@
 """The command line: `setpred --help`."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -209,6 +210,7 @@ def _whole_numbers(value: Any) -> list[int]:
 
 def main() -> None:
     """Run the command line; a wrong request is one line and exit code 2."""
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # torch's idle threads yield their core to the inner loop's
     try:
         app()
     except UsageError as error:

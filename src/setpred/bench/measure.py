@@ -161,6 +161,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "capability": torch.backends.cpu.get_cpu_capability(),
+        "spin_count": os.environ.get("GOMP_SPINCOUNT"),
     }
 
 
