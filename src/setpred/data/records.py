@@ -49,6 +49,11 @@ class Problems:
         if len(self.shown) < SHOWN:
             self.shown.append(f"{file}: {text}" if line is None else f"{file} line {line}: {text}")
 
+    def take(self, error: DataError) -> None:
+        """Adds those of another."""
+        self.count += error.count
+        self.shown += error.problems[: max(0, SHOWN - len(self.shown))]
+
     def check(self) -> None:
         """Raises if there was any."""
         if self.count:

@@ -11,6 +11,7 @@ from ..encoders import RelationEncoder, SetEncoder
 from ..errors import unknown
 from ..inits import Init, LearnedInit, RandomInit, ZeroInit
 from ..pooling import POOLS
+from ..schema import Schema
 from ..solvers import GradientDescent, Nesterov, Solver, TorchOptimizer
 from .iterations import iterations_at
 from .settings import AdjointSettings, InitSettings, NetSettings, Settings, SolverSettings
@@ -19,6 +20,7 @@ ADJOINTS = ("identity", "conjugate-gradient", "unrolled")
 INITS = ("random", "learned", "zero")
 SOLVERS = ("nesterov", "gradient-descent", "Adam", "RMSprop", "SGD", "Adagrad")
 CONSTRAINTS = ("none", "simplex")
+OF_SCHEMA = ("usual", "fields", "none")
 
 
 def make_solver(s: SolverSettings) -> Solver:
@@ -57,9 +59,14 @@ def make_init(s: InitSettings) -> Init:
     raise unknown("init.name", s.name, INITS)
 
 
-def make_constraint(name: str | None) -> Constraint | None:
+def make_constraint(name: str | None, schema: Schema | None = None) -> Constraint | None:
+    """With a schema, `fields` keeps each field where it can be, `usual` only where no absent elements are zero."""
     if name is None:
         return None
+    if schema is not None:
+        if name not in OF_SCHEMA:
+            raise unknown("net.constraint", name, OF_SCHEMA)
+        return schema.constraint(even_absent=name == "fields")
     if name == "simplex":
         return Simplex()
     raise unknown("net.constraint", name, CONSTRAINTS)
@@ -73,9 +80,9 @@ def make_encoder(s: NetSettings, dim: int, size: int) -> SetEncoder | RelationEn
     return encoder(dim, s.hidden, s.latent, size, s.pool)
 
 
-def make_decoder(settings: Settings, size: int, dim: int, known: int = 0) -> SetDecoder:
+def make_decoder(settings: Settings, size: int, dim: int, known: int = 0, schema: Schema | None = None) -> SetDecoder:
     """The decoder of sets of `size` elements of `dim` numbers; the first `known` are given and free of constraints."""
-    constraint = make_constraint(settings.net.constraint)
+    constraint = make_constraint(settings.net.constraint, schema)
     if constraint is not None and known:
         constraint = Fields({(known, dim): constraint})
     return SetDecoder(

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, asked, unknown
-from . import autoencoding, clevr, numbering
+from . import autoencoding, clevr, numbering, own
 from .experiment import Experiment
 from .settings import Settings, changed
 
@@ -19,7 +20,8 @@ class Task:
     settings: Callable[[], Settings]
     experiment: Callable[[Any], Experiment]
     models: Mapping[str, Changes]
-    presets: Mapping[str, Changes]
+    presets: Mapping[str, Changes | Callable[[Any], Changes]]
+    """Changes, or what makes them from the task's `data`."""
     without_decoder: tuple[str, ...] = ()
     exceptions: Mapping[tuple[str, str], Changes] = field(default_factory=dict)
     """What a preset changes for one model: (preset, model) → changes."""
@@ -33,6 +35,7 @@ TASKS = {
         numbering.NumberingSettings, numbering.Numbering, numbering.MODELS, numbering.PRESETS, numbering.BASELINES
     ),
     "clevr": Task(clevr.ClevrSettings, clevr.Clevr, clevr.MODELS, clevr.PRESETS, clevr.BASELINES, clevr.EXCEPTIONS),
+    "folder": Task(own.FolderSettings, own.OwnFolder, own.MODELS, own.PRESETS),
 }
 
 
@@ -41,15 +44,18 @@ def make_settings(
 ) -> Settings:
     """The settings of a run: the preset's, then the model's, then the overrides.
 
+    A task that is a folder of one's own data is opened, and what is in it becomes part of the settings.
+
     >>> make_settings("autoencoding", "dspn", "paper", overrides={"data.n": 2}).adjoint.name
     'unrolled'
     """
-    chosen = find_task(task)
+    given = as_named(task)
+    chosen = find_task(given["task"])
     if model not in chosen.models:
         raise unknown(f"{task} model", model, chosen.models)
     if preset not in chosen.presets:
         raise unknown("preset", preset, chosen.presets)
-    overrides = overrides or {}
+    overrides = dict(overrides or {})
     for key in overrides:
         if key in ("task", "model", "preset", "seed"):
             raise UsageError(
@@ -57,8 +63,14 @@ def make_settings(
             )
         if model in chosen.without_decoder and key.split(".")[0] in ("solver", "adjoint", "init"):
             raise UsageError(f"{model} has no {key.split('.')[0]}: {key} is for the decoders, such as idspn")
+    if "data.folder" in given:
+        overrides = own.describe(Path(given["data.folder"]), overrides.get("data.size")) | overrides
+    preset_changes = chosen.presets[preset]
+    if callable(preset_changes):
+        data = {key: value for key, value in overrides.items() if key.startswith("data.")}
+        preset_changes = preset_changes(changed(chosen.settings(), data).data)
     names = {"model": model, "preset": preset, "seed": seed}
-    changes = {**chosen.presets[preset], **chosen.models[model], **chosen.exceptions.get((preset, model), {})}
+    changes = {**preset_changes, **chosen.models[model], **chosen.exceptions.get((preset, model), {})}
     return changed(chosen.settings(), {**names, **changes, **overrides})
 
 
@@ -67,7 +79,18 @@ def make_experiment(settings: Settings) -> Experiment:
         return find_task(settings.task).experiment(settings)
 
 
+def as_named(task: str) -> dict[str, str]:
+    """What a person means by a task: its name, or the folder that holds its data.
+
+    >>> as_named("clevr")
+    {'task': 'clevr'}
+    """
+    if task not in TASKS and Path(task).is_dir():
+        return {"task": "folder", "data.folder": str(Path(task).resolve())}
+    return {"task": task}
+
+
 def find_task(name: str) -> Task:
     if name not in TASKS:
-        raise unknown("task", name, TASKS)
+        raise unknown("task", name, [*(task for task in TASKS if task != "folder"), "a folder of your data"])
     return TASKS[name]

@@ -1,0 +1,223 @@
+"""Objects from a folder of one's own: images, vectors or sets in, what its schema describes out."""
+
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..agreement import agreement
+from ..average_precision import SetAveragePrecision
+from ..data.folder import Folder, open_folder
+from ..encoders import SetEncoder, VectorEncoder
+from ..errors import UsageError, asked
+from ..image_encoder import ImageEncoder
+from ..matching import hungarian_loss
+from ..predictor import SetPredictor
+from ..schema import Real, Schema
+from ..standardized import Standardized
+from .experiment import Batch, Experiment, Splits
+from .folder_tensors import read_tensors
+from .parts import make_decoder
+from .settings import NetSettings, OptimSettings, Settings, SolverSettings
+
+DISTANCES = (0.5, 0.2, 0.1, 0.05)
+"""At which average precision is measured, in the scale of the position."""
+
+
+@dataclass
+class FolderData:
+    """What was found in the folder, so that a trained run can predict without it.
+
+    `schema` is JSON. `size` is in pixels a side, or the largest input set. The first `train` examples of train.jsonl
+    are learned from, the first `test` of val.jsonl judge. Numbers and angles are right within `tolerance` of their
+    scale.
+    """
+
+    folder: str = ""
+    schema: str = ""
+    kind: str = "vector"
+    dim: int = 1
+    size: int = 1
+    train: int = 1
+    test: int = 1
+    tolerance: float = 0.1
+
+
+@dataclass
+class FolderSettings(Settings):
+    task: str = "folder"
+    solver: SolverSettings = field(default_factory=lambda: SolverSettings(steps=20, clip=10.0))
+    net: NetSettings = field(default_factory=lambda: NetSettings(constraint="usual"))
+    optim: OptimSettings = field(default_factory=lambda: OptimSettings(schedule="cosine"))
+    data: FolderData = field(default_factory=FolderData)
+
+
+MODELS: dict[str, dict[str, Any]] = {
+    "idspn": {},
+    "dspn": {"solver.name": "gradient-descent", "solver.clip": None, "adjoint.name": "unrolled"},
+    "idspn-sum": {"net.pool": "sum"},
+    "idspn-mean": {"net.pool": "mean"},
+    "idspn-relation": {"net.relation": True},
+}
+
+
+def small(data: FolderData) -> dict[str, Any]:
+    """Widths by the size of an output, steps by the number of examples: up to an hour on two cores for images."""
+    images, schema = data.kind == "image", read_schema(data)
+    numbers = schema.size * schema.dim
+    width = 128 if numbers <= 64 else 256 if numbers <= 256 else 512
+    batch = min(32 if images else 128, max(8, data.train // 10))
+    epoch = max(1, data.train // batch)
+    longest = (5_000 if data.size <= 64 else 2_500) if images else 20_000
+    steps = min(max(100 * epoch, 2_000), longest)
+    return {
+        "net.hidden": width,
+        "net.latent": width,
+        "optim.batch": batch,
+        "optim.steps": steps,
+        "trainer.round": steps // 20,
+    }
+
+
+def quick(data: FolderData) -> dict[str, Any]:
+    """A first look in a minute or two."""
+    steps = 300 if data.kind == "image" else 1_000
+    return small(data) | {"solver.steps": 10, "optim.steps": steps, "trainer.round": steps // 10}
+
+
+PRESETS = {"small": small, "quick": quick}
+
+
+def describe(folder: Path, size: int | None = None) -> dict[str, Any]:
+    """The settings that say what is in a folder, every line of which is checked."""
+    found = opened(folder, size, None)
+    return {
+        "data.folder": str(folder.resolve()),
+        "data.schema": json.dumps(found.schema.to_dict(), ensure_ascii=False),
+        "data.kind": found.inputs.kind,
+        "data.dim": found.inputs.dim,
+        "data.size": found.inputs.size,
+        "data.train": len(found.train),
+        "data.test": len(found.val),
+    }
+
+
+def opened(folder: Path, size: int | None, schema: str | None) -> Folder:
+    """The folder, read again only if its files have changed."""
+    files = [folder / name for name in ("train.jsonl", "val.jsonl", "schema.yaml")]
+    states = [path.stat() for path in files if path.exists()]
+    with asked():
+        return _opened(folder, size, schema, tuple((state.st_size, state.st_mtime_ns) for state in states))
+
+
+@lru_cache(maxsize=4)
+def _opened(folder: Path, size: int | None, schema: str | None, stamp: tuple[tuple[int, int], ...]) -> Folder:
+    return open_folder(folder, size, None if schema is None else Schema.from_dict(json.loads(schema)))
+
+
+def read_schema(data: FolderData) -> Schema:
+    """The schema in the settings of a run."""
+    if not data.schema:
+        raise UsageError("folder is no task by itself: name the folder, as in setpred train my_data")
+    try:
+        return Schema.from_dict(json.loads(data.schema))
+    except ValueError as error:
+        raise UsageError(f"data.schema: {error}") from None
+
+
+class OwnFolder(Experiment):
+    """Predict the objects of an input; judged by their loss and by how many fields and whole sets are right."""
+
+    monitor = "loss"
+
+    def __init__(self, settings: FolderSettings):
+        super().__init__()
+        self.settings = settings
+        data, net = settings.data, settings.net
+        schema = self.schema = read_schema(data)
+        encoder = make_input_encoder(data, net)
+        decoder = make_decoder(settings, schema.size, schema.dim, schema=schema)
+        self.predictor = SetPredictor(encoder, decoder, schema)
+        # With all shares at 1 the two are the same, and the named one is compiled.
+        self.cost = "huber" if bool((schema.weights == 1).all()) else schema.cost
+        self.evaluation_batch = max(1, min(512, 2**23 // (schema.size**2 * schema.dim)))
+        if schema.presence:
+            self.pooled = Precision(schema, distances(schema))
+        self._read: dict[str, Batch] = {}
+
+    def splits(self) -> Splits:
+        return Splits(self.split("train"), self.split("val"), self.split("test"))
+
+    def split(self, name: str) -> Batch:
+        """Inputs, sets and masks; val.jsonl serves as both `val` and `test`."""
+        data, file = self.settings.data, "train" if name == "train" else "val"
+        if file not in self._read:
+            size = data.size if data.kind == "image" else None
+            folder = opened(Path(data.folder), size, data.schema)
+            if (folder.inputs.kind, folder.inputs.dim) != (data.kind, data.dim):
+                raise UsageError(f"{data.folder}: the inputs are not those of this run: train another one")
+            dataset, count = (folder.train, data.train) if file == "train" else (folder.val, data.test)
+            if not 0 < count <= len(dataset):
+                raise UsageError(f"{dataset.path} holds {len(dataset)} examples, data.{name}={count} are asked for")
+            with asked():
+                self._read[file] = read_tensors(dataset, count)
+            if name == "train" and isinstance(self.predictor.encoder, Standardized):
+                inputs = self._read[file][0]
+                rows = inputs if data.kind == "vector" else inputs[inputs[..., -1] > 0][:, :-1]
+                self.predictor.encoder.measure(rows)
+        return self._read[file]
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Images in bytes, vectors, or sets whose last number says which elements exist → `[batch, size, dim]`."""
+        if self.settings.data.kind == "set":
+            return self.predictor(inputs[..., :-1], inputs[..., -1] > 0)
+        return self.predictor(inputs)
+
+    def loss(self, batch: Batch) -> Tensor:
+        inputs, target, _ = batch
+        return hungarian_loss(self(inputs), target, cost=self.cost).mean()
+
+    def judge(self, batch: Batch) -> dict[str, Tensor]:
+        inputs, target, mask = batch
+        prediction = self(inputs)
+        if self.pooled is not None:
+            self.pooled.update(prediction, target)
+        found = agreement(self.schema, prediction, target, mask, self.settings.data.tolerance)
+        fields = found.fields[mask.any(1)]
+        return {
+            "loss": hungarian_loss(prediction, target, cost=self.cost),
+            "accuracy": found.exact.float(),
+            "score": found.score,
+            **{f"{name} right": fields[:, i] for i, name in enumerate(self.schema.fields)},
+        }
+
+    def diagnostics(self) -> dict[str, Tensor]:
+        assert self.predictor.decoder is not None
+        return self.predictor.decoder.diagnostics
+
+
+class Precision(SetAveragePrecision):
+    """By the headline rule alone."""
+
+    def compute(self) -> dict[str, Tensor]:
+        return {name: value for name, value in super().compute().items() if not name.startswith("image_")}
+
+
+def make_input_encoder(data: FolderData, net: NetSettings) -> nn.Module:
+    if data.kind == "image":
+        return ImageEncoder(net.latent, data.size)
+    if data.kind == "vector":
+        return Standardized(VectorEncoder(data.dim, net.hidden, net.latent), data.dim)
+    return Standardized(SetEncoder(data.dim, net.hidden, net.latent, data.size), data.dim)
+
+
+def distances(schema: Schema) -> tuple[float, ...]:
+    """At which average precision is measured, in the units of the data; only anywhere without a position."""
+    position = schema.fields.get(str(schema.to_dict().get("position")))
+    if not isinstance(position, Real):
+        return (torch.inf,)
+    return (torch.inf, *(float(f"{share * position.unit:.2g}") for share in DISTANCES))
