@@ -22,11 +22,12 @@ from .constraints import Constraint
 from .descent import Descent, set_norm
 from .inits import Init, RandomInit
 from .objective import Objective
+from .pretrained import Pretrained
 from .solution import BestFinite, Recorder, Solution, merge
 from .solvers import GradientDescent, Nesterov, Solver
 
 
-class SetDecoder(nn.Module):
+class SetDecoder(Pretrained):
     """Decode a vector z into the set Y that minimises ½ mean (encoder(Y) - z)².
 
     Args:

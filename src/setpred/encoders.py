@@ -4,9 +4,10 @@ import torch
 from torch import Tensor, nn
 
 from .pooling import POOLS, FSPool
+from .pretrained import Pretrained
 
 
-class SetEncoder(nn.Module):
+class SetEncoder(Pretrained):
     """Permutation-invariant encoder: Linear, ReLU, Linear on each element, then a pooling.
 
     Args:
@@ -35,7 +36,7 @@ class SetEncoder(nn.Module):
         return self.pool(self.net(sets), mask)
 
 
-class RelationEncoder(nn.Module):
+class RelationEncoder(Pretrained):
     """`SetEncoder` on all ordered pairs of elements: n² rows instead of n, a little better and slower.
 
     Example:
@@ -63,7 +64,7 @@ class RelationEncoder(nn.Module):
         return self.pairs.pool
 
 
-class VectorEncoder(nn.Module):
+class VectorEncoder(Pretrained):
     """A vector of the data to the vector that a set is decoded from: Linear, ReLU, twice, Linear.
 
     Example:

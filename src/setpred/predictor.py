@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 from .arguments import check_tensor
 from .decoder import SetDecoder
+from .pretrained import Pretrained
 from .schema import Schema
 
 
-class SetPredictor(nn.Module):
+class SetPredictor(Pretrained):
     """Predict the objects that an image, a vector or a set stands for.
 
     Args:

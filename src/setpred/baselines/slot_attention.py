@@ -44,7 +44,8 @@ class SlotAttention(nn.Module):
             raise ValueError(
                 f"got size={size}, width={width}, hidden={hidden}, iterations={iterations}: each must be at least 1"
             )
-        self.size, self.width = size, width
+        self.size, self.dim, self.coordinates = size, dim, coordinates
+        self.width, self.hidden, self.iterations = width, hidden, iterations
         self.convolutions = Convolutions(width)
         self.place = nn.Linear(4, width)
         self.refine = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))

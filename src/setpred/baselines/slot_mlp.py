@@ -37,7 +37,8 @@ class SlotMLP(nn.Module):
             raise ValueError(f"image_size is {image_size}: resize the images to a multiple of 4 pixels")
         if min(size, width, hidden) < 1:
             raise ValueError(f"got size={size}, width={width}, hidden={hidden}: each must be at least 1")
-        self.image_size, self.size, self.width = image_size, size, width
+        self.image_size, self.size, self.dim, self.coordinates = image_size, size, dim, coordinates
+        self.width, self.hidden = width, hidden
         self.convolutions = Convolutions(width)
         self.slots = nn.Sequential(
             nn.Flatten(),

@@ -1,0 +1,152 @@
+"""Saved models: `config.json` and `model.safetensors` in a folder, as the hub has them; loading never runs code.
+
+The configuration is a recipe (see `recipes.py`) with a stamp: the version of setpred and the number of the format.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from .errors import UsageError, unknown
+from .files import replacing
+from .recipes import MODULES, build, recipe
+
+FORMAT = 1
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+class Pretrained(nn.Module):
+    """A module that can be saved to a folder and loaded again, here or on the Hugging Face hub."""
+
+    def save_pretrained(self, folder: str | Path) -> Path:
+        """Write `config.json` and `model.safetensors` into `folder`, and return it.
+
+        Parts of your own classes are saved with their weights but without a recipe: `from_pretrained` asks for them.
+        """
+        from safetensors.torch import save_file
+
+        folder = Path(folder)
+        if (folder / "config.yaml").exists():
+            raise UsageError(f"{folder} is a run folder, whose weights would be overwritten: save to another one")
+        config = {"format": FORMAT, "setpred": _version(), "model": recipe(self)}
+        if config["model"]["class"] not in MODULES:
+            raise UsageError(f"{type(self).__name__} is a class of your own: save the parts of setpred in it")
+        # Cloned, because safetensors refuses weights that share memory.
+        weights = {name: value.detach().cpu().clone().contiguous() for name, value in self.state_dict().items()}
+        with replacing(folder / WEIGHTS) as temporary:
+            save_file(weights, temporary, metadata={"format": "pt"})
+        with replacing(folder / CONFIG) as temporary:
+            temporary.write_text(json.dumps(config, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        return folder
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, revision: str | None = None, **parts: Any) -> Self:
+        """A saved model, in `eval()`.
+
+        Args:
+            name: a folder, or `owner/name` on the Hugging Face hub.
+            revision: a branch, tag or commit on the hub.
+            parts: arguments that are not taken from the file, such as `encoder=` for an encoder of your own; their
+                weights are.
+        """
+        folder = Path(name) if Path(name).is_dir() else _download(str(name), revision)
+        plain = _read_config(folder)
+        for key in parts:
+            if key not in plain:
+                raise unknown(f"part of {plain.get('class')}", key, [name for name in plain if name != "class"])
+        try:
+            with torch.random.fork_rng(devices=[]):  # the random weights of a fresh model are thrown away
+                model = build(plain, **parts)
+        except UsageError as error:
+            raise UsageError(f"{folder / CONFIG}: {error}") from None
+        if not isinstance(model, cls):
+            kind = type(model).__name__
+            raise UsageError(f"{folder} holds a {kind}: load it with {kind}.from_pretrained")
+        _load_weights(model, folder / WEIGHTS)
+        return model.eval()
+
+    def push_to_hub(self, name: str, private: bool = False) -> str:
+        """Upload to the Hugging Face hub as `owner/name`, and return its address; you must be logged in there."""
+        hub = _hub(name)
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            Path(folder, "README.md").write_text(CARD.format(name=name, kind=type(self).__name__), encoding="utf-8")
+            address = hub.create_repo(name, private=private, exist_ok=True)
+            hub.upload_folder(repo_id=name, folder_path=folder)
+        return str(address)
+
+
+CARD = """---
+library_name: setpred
+tags: [set-prediction]
+---
+
+    import setpred as sp
+    model = sp.{kind}.from_pretrained("{name}")
+"""
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    """The recipe in a folder, after a look at its stamp."""
+    path = folder / CONFIG
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        hint = "it is a run folder: use setpred export" if (folder / "config.yaml").exists() else "was it saved here?"
+        raise UsageError(f"{folder} holds no {CONFIG}: {hint}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is damaged ({str(error).splitlines()[0]}): save the model again") from None
+    number = config.get("format") if isinstance(config, dict) else None
+    if not isinstance(number, int) or not isinstance(config.get("model"), dict):
+        raise UsageError(f"{path} was not written by setpred: its models are saved with save_pretrained")
+    if number > FORMAT:
+        raise UsageError(
+            f"{path} has format {number} of setpred {config.get('setpred')}, this is setpred {_version()}: upgrade it"
+        )
+    return config["model"]
+
+
+def _load_weights(model: nn.Module, path: Path) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        weights: dict[str, Tensor] = load_file(path)
+        model.load_state_dict(weights, assign=True)
+    except FileNotFoundError:
+        raise UsageError(f"{path} is missing: save the model again") from None
+    except (SafetensorError, OSError) as error:
+        raise UsageError(f"{path} is damaged ({error}): save the model again") from None
+    except (RuntimeError, TypeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UsageError(f"{path} does not fit {CONFIG} ({reason}): were both saved together?") from None
+
+
+def _download(name: str, revision: str | None) -> Path:
+    if name.count("/") != 1 or name.startswith((".", "/", "~")):
+        raise UsageError(f"there is no folder {name}: name one that was saved, or owner/name on the hub")
+    hub = _hub(name)
+    try:
+        return Path(hub.snapshot_download(name, revision=revision, allow_patterns=[CONFIG, WEIGHTS]))
+    except Exception as error:  # many kinds, from the network, the hub and its cache
+        raise UsageError(f"there is no folder {name}, and the hub says: {str(error).splitlines()[0]}") from None
+
+
+def _hub(name: str) -> Any:
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise UsageError(f"{name} is no folder here; for the hub: pip install huggingface_hub") from None
+    return huggingface_hub
+
+
+def _version() -> str:
+    from . import __version__
+
+    return __version__
