@@ -120,6 +120,38 @@ def test_the_constraint_holds_after_every_step():
     assert (trace.sets >= 0).all()
 
 
+class PrecisionSpy(torch.nn.Module):
+    """An encoder that notes the precision of matrix products at each of its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.seen = torch.nn.Linear(2, 4), []
+
+    def forward(self, sets):
+        self.seen.append(torch.get_float32_matmul_precision())
+        return self.linear(sets).sum(dim=1)
+
+
+def test_the_last_iterations_and_the_differentiated_one_are_exact():
+    encoder = PrecisionSpy()
+    decoder = SetDecoder(encoder, size=3, dim=2, solver=Nesterov(steps=6, lr=0.1, exact_steps=2))
+    decoder(torch.randn(2, 4, requires_grad=True)).sum().backward()
+    assert encoder.seen == ["medium"] * 3 + ["highest"] * 3
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_an_error_inside_leaves_the_precision_as_it_was():
+    def broken(sets):
+        raise RuntimeError("broken")
+
+    encoder = PrecisionSpy()
+    decoder = SetDecoder(encoder, size=3, dim=2, solver=Nesterov(steps=6, exact_steps=2))
+    encoder.forward = broken
+    with pytest.raises(RuntimeError, match="broken"):
+        decoder(torch.randn(2, 4))
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -3,7 +3,8 @@
 Where the gradient is compiled, the batch is cut in one share a core and each runs from start to end on its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 
 import torch
@@ -45,6 +46,13 @@ class Descent:
 
     def run(self, steps: int) -> None:
         """Advance up to iteration `steps` without a graph, in constant memory."""
+        exact = self.solver.exact_steps
+        if exact is not None and self.t < steps - exact:
+            with reduced_products():
+                self._run(steps - exact)
+        self._run(steps)
+
+    def _run(self, steps: int) -> None:
         if self.objective.compiled is None or not self.solver.separable or self.watch is not None:
             return self._run_here(steps)
         self.sets = self.sets.detach().clone()  # the compiled updates work in place
@@ -117,6 +125,17 @@ class Descent:
         sets = self.sets.detach()
         moving = set_norm(self._admissible(sets - grad) - sets) > tol
         self.running = moving if self.running is None else self.running & moving
+
+
+@contextmanager
+def reduced_products() -> Iterator[None]:
+    """Inside, float32 matrix products may use fewer bits where that is faster; it concerns the whole process."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def set_norm(sets: Tensor) -> Tensor:

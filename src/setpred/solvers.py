@@ -29,6 +29,8 @@ class Solver:
         lr: step size.
         clip: longest gradient of an example (L2 norm over the whole set).
         tol: an example stops once the length of its (projected) gradient is at most this.
+        exact_steps: the last iterations, in full precision; the ones before may take matrix products of reduced
+            precision where the hardware has them (bfloat16 on CPUs with AMX or AVX512-BF16, TF32 on GPUs). None: all.
     """
 
     steps: int = 10
@@ -37,9 +39,10 @@ class Solver:
     lr: Schedule = 1.0
     clip: float | None = None
     tol: float | None = None
+    exact_steps: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("steps", "eval_steps"):
+        for name in ("steps", "eval_steps", "exact_steps"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, Integral) or value < 1):
                 raise ValueError(f"{type(self).__name__}: {name} is {value!r}, it must be a whole number from 1 on")

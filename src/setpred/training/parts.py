@@ -28,7 +28,8 @@ def make_solver(s: SolverSettings) -> Solver:
     if s.schedule is not None:
         iterations_at(s.schedule, 0, 1)  # says what is wrong with it before training begins
         eval_steps = eval_steps or s.steps
-    shared: dict[str, Any] = {"steps": s.steps, "eval_steps": eval_steps, "lr": s.lr, "clip": s.clip, "tol": s.tol}
+    shared: dict[str, Any] = {name: getattr(s, name) for name in ("steps", "lr", "clip", "tol", "exact_steps")}
+    shared["eval_steps"] = eval_steps
     if s.name == "nesterov":
         return Nesterov(momentum=s.momentum, **shared)
     if s.name == "gradient-descent":

@@ -27,6 +27,7 @@ class SolverSettings:
     momentum: float = 0.9
     clip: float | None = None
     tol: float | None = None
+    exact_steps: int | None = None
 
 
 @dataclass
