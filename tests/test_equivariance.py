@@ -209,3 +209,19 @@ def test_distances_to_the_input_fall_along_every_line():
 def test_continuity_in_float32():
     assert continuity(nn.Linear(1, 3)).continuous
     assert not continuity(torch.sign, torch.zeros(4, 1)).continuous
+
+
+def test_a_permutation_may_be_chosen_and_its_p2_is_found():
+    twins = torch.tensor([[0.0], [5.0], [0.0]])
+    p1 = torch.tensor([[2, 0, 1]])
+    witness = check(push_apart, twins, permutations=p1).witness
+    assert witness is not None
+    assert witness.p1.tolist() == [2, 0, 1]
+    assert witness.p2.tolist() == [0, 2, 1]
+    assert check(push_apart, twins, permutations=torch.tensor([[0, 1, 2]])).witness is None
+
+
+@pytest.mark.parametrize("wrong", [torch.tensor([0, 1, 2]), torch.tensor([[0, 1]]), torch.tensor([[0, 0, 2]])])
+def test_what_is_no_permutation_is_refused(wrong):
+    with pytest.raises(ValueError, match="each row an order of 0 to 2"):
+        check(push_apart, torch.zeros(3, 1), permutations=wrong)

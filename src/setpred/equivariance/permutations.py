@@ -102,7 +102,7 @@ def check(
     dim: int = 1,
     noise_dim: int | None = None,
     noise: Noise = "joint",
-    permutations: int = 4,
+    permutations: int | Tensor = 4,
     tolerance: float | None = None,
     seed: int = 0,
 ) -> Report:
@@ -124,7 +124,7 @@ def check(
         noise_dim: entries of noise for an element; None when `fn` takes no noise.
         noise: what a permutation does to the noise. "joint": it moves with the elements and is part of the
             input, so elements are equal only if their noise is too. "fixed": it stays. "zero": it is 0.
-        permutations: tried for each input: the reversal, then random ones.
+        permutations: how many are tried for each input: the reversal, then random ones. Or which: `[k, n]`.
         tolerance: deviation put down to rounding, relative to the largest output; by default half the digits.
         seed: of inputs, permutations and noise.
 
@@ -139,8 +139,9 @@ def check(
     """
     if noise not in get_args(Noise):
         raise ValueError(f"noise is {noise!r}: choose one of {', '.join(get_args(Noise))}")
-    if permutations < 1 or (noise_dim is not None and noise_dim < 1):
-        raise ValueError(f"got permutations={permutations}, noise_dim={noise_dim}: each must be at least 1")
+    each = len(permutations) if isinstance(permutations, Tensor) else permutations
+    if each < 1 or (noise_dim is not None and noise_dim < 1):
+        raise ValueError(f"got permutations={each}, noise_dim={noise_dim}: each must be at least 1")
     generator = torch.Generator().manual_seed(seed)
     if inputs is None:
         sets = hard_sets(size, dim, seed=seed)
@@ -148,9 +149,9 @@ def check(
         sets = hard_sets(size, dim, seed=seed, dtype=dtype)
     else:
         sets = given_sets(inputs)
-    sets = sets.repeat_interleave(permutations, dim=0)
+    sets = sets.repeat_interleave(each, dim=0)
     extra = _draw(sets, noise_dim, noise, generator)
-    p1 = _permutations(len(sets), sets.shape[1], permutations, generator).to(sets.device)
+    p1 = _permutations(sets, permutations, generator).to(sets.device)
 
     out = answer(fn, sets, *extra)
     tol = rounding(sets, out, tolerance)
@@ -218,10 +219,15 @@ def _permute(sets: Tensor, p: Tensor) -> Tensor:
     return sets.gather(1, p[..., None].expand(-1, -1, sets.shape[-1]))
 
 
-def _permutations(count: int, n: int, each: int, generator: torch.Generator) -> Tensor:
-    """`[count, n]`: the reversal, which reorders any group of equals, `each - 1` random ones, and again."""
+def _permutations(sets: Tensor, wanted: int | Tensor, generator: torch.Generator) -> Tensor:
+    """`[batch, n]`: the wanted ones over and over; of a number, the reversal first, which reorders any equals."""
+    count, n = sets.shape[:2]
+    if isinstance(wanted, Tensor):
+        if wanted.ndim != 2 or not torch.equal(wanted.sort(dim=1).values.cpu(), torch.arange(n).expand(len(wanted), n)):
+            raise ValueError(f"permutations are {list(wanted.shape)}: give [k, {n}], each row an order of 0 to {n - 1}")
+        return wanted.repeat(count // len(wanted), 1)
     p = torch.rand(count, n, generator=generator).argsort(dim=-1)
-    p[::each] = torch.arange(n).flip(0)
+    p[::wanted] = torch.arange(n).flip(0)
     return p
 
 
