@@ -40,10 +40,11 @@ MODELS: dict[str, dict[str, Any]] = {
     "idspn-mean": {"net.pool": "mean"},
 }
 
+NARROW = {"net.hidden": 128, "net.latent": 128}
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
-    "small": {"net.hidden": 128, "net.latent": 128, "optim.steps": 8_000},
-    "quick": {"net.hidden": 128, "net.latent": 128, "data.d": 2, "optim.steps": 2_000, "trainer.round": 200},
+    "small": NARROW,
+    "quick": NARROW | {"data.d": 2, "optim.steps": 8_000},
 }
 
 

@@ -58,11 +58,11 @@ POSITIONS: dict[str, PositionalEncoding] = {
 }
 BASELINES = ("deepsets", "bilstm", *POSITIONS)
 
-SMALL = {"data.n": 16, "data.train": 160, "data.val": 1_000, "data.test": 4_000, "trainer.round": 250}
+SMALL = {"data.n": 12, "data.train": 160, "data.val": 1_000, "data.test": 4_000, "trainer.round": 250}
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
-    "small": SMALL | {"optim.steps": 5_000},
-    "quick": SMALL | {"data.n": 8, "optim.steps": 1_500, "solver.steps": 10},
+    "small": SMALL | {"optim.steps": 3_000},
+    "quick": SMALL | {"data.n": 8, "optim.steps": 2_000},
 }
 
 
