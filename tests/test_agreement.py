@@ -1,6 +1,7 @@
 import json
 from itertools import permutations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -24,14 +25,17 @@ def judged(guess, truth):
 
 
 @given(things, things)
-def test_the_score_is_that_of_the_best_of_all_matchings(guess, truth):
+def test_of_all_matchings_the_one_with_most_right_objects_then_the_best_score_counts(guess, truth):
     result = judged(guess, truth)
     most, fewest = sorted((guess, truth), key=len, reverse=True)
 
-    def score(one, other):
-        return ((one["at"] == other["at"]) * 2 + (one["kind"] == other["kind"]) + (one["legs"] == other["legs"])) / 4
+    def judge(one, other):
+        near = 1 / (1 + ((one["at"] - other["at"]) / 0.5) ** 2)
+        score = (2 * near + (one["kind"] == other["kind"]) + (one["legs"] == other["legs"])) / 4
+        return np.array([one == other, score])
 
-    best = max(sum(map(score, fewest, order)) for order in permutations(most, len(fewest)))
+    ways = permutations(most, len(fewest))
+    _, best = max(tuple(sum(map(judge, fewest, order), start=np.zeros(2))) for order in ways)
     assert result.score.item() == pytest.approx(best / len(most) if most else 1.0)
     same = [sorted(json.dumps(item, sort_keys=True) for item in items) for items in (guess, truth)]
     assert result.exact.item() is (same[0] == same[1])

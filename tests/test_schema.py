@@ -373,11 +373,13 @@ def test_a_field_is_right_when_equal_or_near_in_its_own_scale():
     near = {"at": [15, 15], "weight": 9.0, "kind": "cat", "tame": True, "legs": 4, "heading": 3.0}
     far = {"at": [20, 20], "weight": 11.0, "kind": 7, "tame": False, "legs": 5, "heading": 6.0}
     target, close, wrong = (ALL.encode([item])[0] for item in (one, near, far))
-    assert ALL.right(target, target, tolerance=0.0).all()
-    assert ALL.right(close, target).all()
-    assert not ALL.right(wrong, target).any()
-    assert not ALL.right(torch.full_like(target, torch.nan), target).any()
-    assert ALL.right(target[None, None], torch.stack([close, wrong])).sum(-1).tolist() == [[6, 0]]
+    assert (ALL.closeness(target, target) == 1).all()
+    assert (ALL.closeness(close, target) >= 0.5).all()
+    assert (ALL.closeness(wrong, target) < 0.5).all()
+    assert not ALL.closeness(torch.full_like(target, torch.nan), target).any()
+    assert (ALL.closeness(target[None, None], torch.stack([close, wrong])) >= 0.5).sum(-1).tolist() == [[6, 0]]
+    with pytest.raises(ValueError, match="tolerance is 0"):
+        ALL.closeness(target, target, tolerance=0)
 
 
 def test_shares_add_up_to_one():

@@ -16,17 +16,17 @@ class Agreement:
     exact: Tensor
     """`[batch]` bool: as many objects as there are, each with every field right"""
     score: Tensor
-    """`[batch]` in [0, 1]: the shares of the right fields, over the objects there are or those predicted if more"""
+    """`[batch]` in [0, 1]: the closeness of fields by their shares, over the objects that are there or predicted"""
     fields: Tensor
     """`[batch, fields]`: over the objects there are; NaN without any"""
 
 
 @torch.no_grad()
 def agreement(schema: Schema, prediction: Tensor, target: Tensor, mask: Tensor, tolerance: float = 0.1) -> Agreement:
-    """Match objects so that the most is right, and see what is.
+    """Match objects so that as many as can be are right, then that the score is highest, and see what is right.
 
     Args:
-        schema: says what is right (see `Schema.right`), and each field's share in the score.
+        schema: says how close fields are (see `Schema.closeness`; ½ is right) and what each counts in the score.
         prediction: elements [batch, n, dim]; with presence, those that reach 0.5 are objects.
         target: elements [batch, m, dim].
         mask: [batch, m] bool, true where a target object exists.
@@ -34,23 +34,22 @@ def agreement(schema: Schema, prediction: Tensor, target: Tensor, mask: Tensor, 
 
     >>> from setpred.schema import Category, Real
     >>> schema = Schema({"at": Real(range=(0, 10)), "kind": Category("cat", "dog")}, size=2)
-    >>> truth = [{"at": 1.0, "kind": "cat"}, {"at": 9.0, "kind": "dog"}]
-    >>> guess = [{"at": 8.9, "kind": "cat"}, {"at": 1.1, "kind": "cat"}]
-    >>> target, mask = schema.encode_batch([truth])
-    >>> agreement(schema, schema.encode(guess)[None], target, mask)
+    >>> target, mask = schema.encode_batch([[{"at": 1.0, "kind": "cat"}, {"at": 9.0, "kind": "dog"}]])
+    >>> guess = schema.encode([{"at": 9.0, "kind": "cat"}, {"at": 1.0, "kind": "cat"}])
+    >>> agreement(schema, guess[None], target, mask)
     Agreement(exact=tensor([False]), score=tensor([0.7500]), fields=tensor([[1.0000, 0.5000]]))
     """
     there = prediction[..., -1] >= 0.5 if schema.presence else prediction.new_ones(prediction.shape[:2]).bool()
-    right = schema.right(prediction[:, :, None], target[:, None], tolerance)  # [batch, n, m, fields]
-    scores = right.float() @ schema.shares.to(right.device)
-    pairs = assign(1 - scores, mask, prediction_mask=there)
+    close = schema.closeness(prediction[:, :, None], target[:, None], tolerance)  # [batch, n, m, fields]
+    scores, whole = close @ schema.shares.to(close), (close >= 0.5).all(-1)
+    # One object that is right outweighs all scores together.
+    pairs = assign(-scores - (1 + target.shape[1]) * whole, mask, prediction_mask=there)
     example = torch.arange(len(target), device=target.device)[:, None]
-    found = right[example, pairs.prediction, pairs.target] & pairs.mask[..., None]
+    found = close[example, pairs.prediction, pairs.target] * pairs.mask[..., None]
     actual, predicted = mask.sum(1), there.sum(1)
-    total = (found.float() @ schema.shares.to(found.device)).sum(1)
     larger = torch.maximum(actual, predicted)
     return Agreement(
-        exact=(actual == predicted) & (found.all(-1).sum(1) == actual),
-        score=torch.where(larger > 0, total / larger.clamp(min=1), 1.0),
-        fields=found.sum(1) / actual[:, None],
+        exact=(actual == predicted) & ((found >= 0.5).all(-1).sum(1) == actual),
+        score=torch.where(larger > 0, (found @ schema.shares.to(found)).sum(1) / larger.clamp(min=1), 1.0),
+        fields=(found >= 0.5).sum(1) / actual[:, None],
     )

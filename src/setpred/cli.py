@@ -29,7 +29,9 @@ Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.
 
 @app.command()
 def train(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="numbering, autoencoding or clevr.")],
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="numbering, autoencoding, clevr or a folder of your data.")
+    ],
     overrides: Overrides = None,
     model: Annotated[str | None, typer.Option(help="idspn, dspn, bilstm, … [default: idspn]")] = None,
     preset: Annotated[str | None, typer.Option(help="quick, small or paper. [default: small]")] = None,
@@ -41,15 +43,19 @@ def train(
     from .training.run import read_config, resumed_as_asked
     from .training.run import train as run_training
     from .training.settings import parse_overrides
-    from .training.tasks import make_settings
+    from .training.tasks import as_named, make_settings
 
     changes = parse_overrides(overrides or [])
-    folder = out or Path("runs") / f"{task}-{model or 'idspn'}-{preset or 'small'}-seed{seed or 0}"
+    folder = out or Path("runs") / f"{Path(task).resolve().name}-{model or 'idspn'}-{preset or 'small'}-seed{seed or 0}"
     if resume and (folder / "config.yaml").exists():
-        asked = {"task": task, "model": model, "preset": preset, "seed": seed, **changes}
+        asked = {**as_named(task), "model": model, "preset": preset, "seed": seed, **changes}
         settings = resumed_as_asked(read_config(folder), {k: v for k, v in asked.items() if v is not None}, folder)
     else:
         settings = make_settings(task, model or "idspn", preset or "small", seed or 0, changes)
+    if settings.task == "folder":
+        from .training.own import summary
+
+        typer.echo(summary(settings))
     try:
         result = run_training(settings, folder, resume=resume)
     except KeyboardInterrupt:
@@ -78,6 +84,25 @@ def evaluate(
         typer.echo(json.dumps(rows))
     else:
         show_metrics(rows, "iterations")
+
+
+@app.command()
+def predict(
+    model: Annotated[str, typer.Argument(metavar="RUN|PRETRAINED", help="A run folder or a saved model.")],
+    inputs: Annotated[
+        list[str], typer.Argument(metavar="INPUT...", help="Images, folders of images, .jsonl files, - for stdin.")
+    ],
+    steps: Annotated[int | None, typer.Option(min=1, help="Inner iterations. [default: the model's]")] = None,
+    threshold: Annotated[float, typer.Option(help="Presence from which on an element is an object.")] = 0.5,
+) -> None:
+    """Predict the objects of inputs: one JSON line each, in the units of the data, with confidences."""
+    from .prediction import load_model
+    from .prediction import predict as run_prediction
+
+    try:
+        run_prediction(load_model(model), inputs, typer.echo, steps, threshold)
+    except BrokenPipeError:  # whoever reads has seen enough, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.command()
@@ -157,8 +182,10 @@ def bench(
         draw(results, figure)
 
 
-data_app = typer.Typer(no_args_is_help=True, help="Make data.")
+data_app = typer.Typer(no_args_is_help=True, help="Make, inspect and import data.")
 app.add_typer(data_app, name="data")
+import_app = typer.Typer(no_args_is_help=True, help="Bring data of other formats into a folder to train on.")
+data_app.add_typer(import_app, name="import")
 
 
 @data_app.command()
@@ -188,6 +215,59 @@ def scenes(
         if progress.live.is_started:
             progress.stop()
     typer.echo(out)
+
+
+@data_app.command()
+def inspect(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with train.jsonl and val.jsonl.")],
+    figure: Annotated[Path, typer.Option(help="Draw some examples here, as PNG.")] = Path("examples.png"),
+    write: Annotated[bool, typer.Option("--write", help="Keep the schema as DIR/schema.yaml, to correct it.")] = False,
+) -> None:
+    """Print the schema of a data folder, draw examples, and say what looks wrong."""
+    from .inspection import inspect_folder
+
+    inspect_folder(folder, figure, write, typer.echo, lambda text: typer.echo(text, err=True))
+
+
+Imported = Annotated[Path, typer.Option(help="Folder to write.")]
+Share = Annotated[float, typer.Option(help="Share of the examples that go to val.jsonl.")]
+
+
+@import_app.command()
+def coco(
+    detections: Annotated[Path, typer.Argument(metavar="JSON", help="Detections in COCO's format.")],
+    images: Annotated[Path, typer.Argument(metavar="IMAGES", help="The folder its file names are in.")],
+    out: Imported,
+    val: Share = 0.1,
+) -> None:
+    """Boxes and classes of COCO's detection format."""
+    from .data.importers import from_coco
+
+    with asked():
+        _show_imported(from_coco(detections, images, out, val))
+
+
+@import_app.command()
+def csv(
+    table: Annotated[Path, typer.Argument(metavar="CSV", help="One object a row.")],
+    out: Imported,
+    id: Annotated[str, typer.Option(help="Column that says to which example an object belongs.")] = "id",
+    inputs: Annotated[str, typer.Option(help="Columns of the input, by commas; none for the objects themselves.")] = (
+        "image"
+    ),
+    val: Share = 0.1,
+) -> None:
+    """A table with one object a row."""
+    from .data.importers import from_csv
+
+    with asked():
+        _show_imported(from_csv(table, out, id, [name for name in inputs.split(",") if name], val))
+
+
+def _show_imported(imported: Any) -> None:
+    for note in imported.notes:
+        typer.echo(f"note: {note}", err=True)
+    typer.echo(f"{imported.folder}: {imported.train} examples to train on, {imported.val} to validate")
 
 
 def show_metrics(columns: dict[str, dict[str, float]], label: str) -> None:

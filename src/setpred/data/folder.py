@@ -51,7 +51,11 @@ class FolderDataset(Dataset[tuple[Tensor, Tensor, Tensor]]):
             sets, mask = self.schema.encode_batch([objects])
             return self.inputs.read(content, self.path.parent), sets[0], mask[0]
         except (ValueError, OSError) as error:
-            raise DataError(self.path.parent, [f"{self.path.name} line {self._lines[index]}: {error}"]) from None
+            raise DataError(self.path.parent, [f"{self.path.name} line {self.line(index)}: {error}"]) from None
+
+    def line(self, index: int) -> int:
+        """The number of its line in the file."""
+        return int(self._lines[index])
 
     def record(self, index: int) -> dict[str, Any]:
         """The line itself, parsed."""

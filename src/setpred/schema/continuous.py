@@ -91,10 +91,10 @@ class Real(Field):
         values = self.restore(numbers.double())
         return (values if self.dim > 1 else values.squeeze(1)).tolist()
 
-    def right(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
+    def closeness(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
         # In the units of the data, where a prediction is clipped to the range.
         apart = (self.restore(prediction) - self.restore(target)).norm(dim=-1)
-        return apart <= tolerance * self.unit
+        return _closeness(apart / self.unit, tolerance)
 
     def constraint(self) -> Constraint | None:
         if self.range is None:
@@ -131,10 +131,14 @@ class Angle(Field):
         # Twice: the remainder of a tiny negative angle rounds up to the period itself.
         return (torch.atan2(sin, cos) / math.tau * self.period % self.period % self.period).tolist()
 
-    def right(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
+    def closeness(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
         chord = (F.normalize(prediction, dim=-1) - F.normalize(target, dim=-1)).norm(dim=-1)
-        # The tolerance is an arc of the circle of radius 1.
-        return chord <= 2 * math.sin(min(tolerance, math.pi) / 2)
+        # The arc on the circle of radius 1.
+        return _closeness(2 * (chord / 2).clamp(max=1).asin(), tolerance)
 
     def constraint(self) -> Constraint:
         return Sphere()
+
+
+def _closeness(apart: Tensor, tolerance: float) -> Tensor:
+    return (1 / (1 + (apart / tolerance).square())).nan_to_num(nan=0.0)

@@ -186,15 +186,17 @@ class Schema:
         apart = (self.position(prediction) - self.position(target)).norm(dim=-1)
         return same & (apart <= distance)
 
-    def right(self, prediction: Tensor, target: Tensor, tolerance: float = 0.1) -> Tensor:
-        """Which fields are right: [..., dim] and [..., dim] -> [..., fields] bool; arguments broadcast.
+    def closeness(self, prediction: Tensor, target: Tensor, tolerance: float = 0.1) -> Tensor:
+        """How far each field is right, in [0, 1]: [..., dim] and [..., dim] -> [..., fields]; arguments broadcast.
 
-        Categories, flags and counts must be equal, numbers and angles within `tolerance` of their scale: at 0.1, a
-        twentieth of a range. Presence is not looked at.
+        It is 1 for equal values. Categories, flags and counts have 0 otherwise; numbers and angles have ½ where they
+        are `tolerance` of their scale apart (at 0.1, a twentieth of a range). Presence is not looked at.
         """
+        if not tolerance > 0:
+            raise ValueError(f"tolerance is {tolerance}: use a number above 0")
         prediction, target = self._check(prediction), self._check(target)
         fields = ((field, self.slices[name]) for name, field in self.fields.items())
-        return torch.stack([field.right(prediction[..., s], target[..., s], tolerance) for field, s in fields], -1)
+        return torch.stack([field.closeness(prediction[..., s], target[..., s], tolerance) for field, s in fields], -1)
 
     @property
     def shares(self) -> Tensor:

@@ -35,8 +35,8 @@ class Field(ABC):
         """The values of the rows of `numbers` [k, dim]."""
 
     @abstractmethod
-    def right(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
-        """Where the two are the same value, or within `tolerance` of the field's scale: [..., dim] -> [...] bool."""
+    def closeness(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
+        """1 for the same value, ½ at `tolerance` of the field's scale, less beyond: [..., dim] -> [...]."""
 
     @abstractmethod
     def constraint(self) -> Constraint | None:
@@ -50,8 +50,8 @@ class Attribute(Field):
     def ids(self, numbers: Tensor) -> Tensor:
         """Which of the values, as whole numbers: [..., dim] -> [...]."""
 
-    def right(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
-        return (self.ids(prediction) == self.ids(target)) & prediction.isfinite().all(-1)
+    def closeness(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
+        return ((self.ids(prediction) == self.ids(target)) & prediction.isfinite().all(-1)).to(prediction)
 
     @abstractmethod
     def probability(self, numbers: Tensor) -> Tensor:

@@ -55,7 +55,6 @@ class Rounds(Checkpoint):
         improved = False
         if self.monitor is not None:
             value = float(trainer.callback_metrics[f"val/{self.monitor}"])
-            value = -value if self.monitor == "loss" else value
             improved = value > self.best
             self.since_best = 0 if improved else self.since_best + 1
             self.best = max(self.best, value)

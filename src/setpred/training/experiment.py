@@ -23,8 +23,7 @@ class Experiment(nn.Module):
     """A model that knows its task.
 
     Attributes:
-        monitor: the validation metric whose highest value (of `loss` the lowest) chooses the weights, or None for
-            the last ones.
+        monitor: the validation metric whose highest value chooses the weights, or None for the last ones.
         evaluation_batch: how many examples are judged at once.
         pooled: a metric that is no mean over examples, which `judge` updates; what is reported is its result for the
             whole split, over all processes.

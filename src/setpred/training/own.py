@@ -73,7 +73,7 @@ def small(data: FolderData) -> dict[str, Any]:
     batch = min(32 if images else 128, max(8, data.train // 10))
     epoch = max(1, data.train // batch)
     longest = (5_000 if data.size <= 64 else 2_500) if images else 20_000
-    steps = min(max(100 * epoch, 2_000), longest)
+    steps = min(max(100 * epoch, 5_000), longest)
     return {
         "net.hidden": width,
         "net.latent": width,
@@ -106,6 +106,23 @@ def describe(folder: Path, size: int | None = None) -> dict[str, Any]:
     }
 
 
+def summary(settings: Settings) -> str:
+    """What was found and what was chosen, in a few lines for a person."""
+    data, net, schema = settings.data, settings.net, read_schema(settings.data)
+    inputs = {
+        "image": f"images, read as {data.size}×{data.size} pixels",
+        "vector": f"vectors of {data.dim} numbers",
+        "set": f"sets of up to {data.size} elements of {data.dim} numbers",
+    }
+    fields = ", ".join([*schema.fields, *(["presence"] if schema.presence else [])])
+    return (
+        f"{data.folder}: {data.train:,} examples to train on, {data.test:,} to judge; {inputs[data.kind]}\n"
+        f"objects: {'up to ' if schema.presence else ''}{schema.size} of {schema.dim} numbers ({fields})\n"
+        f"{settings.model}: hidden {net.hidden}, latent {net.latent}, {settings.solver.steps} iterations; "
+        f"{settings.optim.steps:,} steps of {settings.optim.batch} examples, judged every {settings.trainer.round}"
+    )
+
+
 def opened(folder: Path, size: int | None, schema: str | None) -> Folder:
     """The folder, read again only if its files have changed."""
     files = [folder / name for name in ("train.jsonl", "val.jsonl", "schema.yaml")]
@@ -132,7 +149,7 @@ def read_schema(data: FolderData) -> Schema:
 class OwnFolder(Experiment):
     """Predict the objects of an input; judged by their loss and by how many fields and whole sets are right."""
 
-    monitor = "loss"
+    monitor = "score"
 
     def __init__(self, settings: FolderSettings):
         super().__init__()

@@ -1,0 +1,193 @@
+"""Predict from files: images, lines of data and standard input in, one JSON line an input out."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from torch import Tensor, nn
+
+from .data.inputs import Inputs, kind_of, read_image
+from .data.records import MAX_LINE, parse
+from .data.scenes.picture import in_threads
+from .encoders import RelationEncoder, SetEncoder, VectorEncoder
+from .errors import UsageError, asked
+from .image_encoder import ImageEncoder
+from .predictor import SetPredictor
+from .standardized import Standardized
+
+IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
+LINES = (".jsonl", ".json", ".ndjson")
+BATCH = {"image": 32, "vector": 256, "set": 256}
+
+
+@dataclass
+class Model:
+    """A predictor, and what its inputs look like."""
+
+    predictor: SetPredictor
+    inputs: Inputs
+
+    def __call__(self, inputs: Tensor, steps: int | None, threshold: float) -> list[list[dict[str, Any]]]:
+        """Objects from what `Inputs.read` gives, stacked."""
+        if self.inputs.kind != "set":
+            return self.predictor.predict(inputs, steps, threshold)
+        mask = (inputs[..., -1] > 0).to(next(self.predictor.parameters()).device)
+        return self.predictor.predict(inputs[..., :-1], steps, threshold, mask)
+
+
+@dataclass
+class Request:
+    """One input: what errors call it, what its answer repeats of it, and how it is read."""
+
+    name: str
+    told: dict[str, Any]
+    read: Callable[[], Tensor]
+
+    def tensor(self) -> Tensor:
+        try:
+            return self.read()
+        except (ValueError, OSError) as error:
+            raise UsageError(f"{self.name}: {error}") from None
+
+
+def load_model(path: str) -> Model:
+    """The predictor of a run folder, of a folder saved with `save_pretrained`, or of that name on the hub."""
+    pixels = 128
+    if (Path(path) / "config.yaml").exists():
+        from .training.run import load_run
+
+        settings, experiment = load_run(Path(path))
+        predictor = getattr(experiment, "predictor", None)
+        if not isinstance(predictor, SetPredictor) or not getattr(settings.data, "images", True):
+            raise UsageError(
+                f"{path} predicts no objects of files: take a run of clevr with images, or of your own data"
+            )
+        pixels = settings.data.size
+    else:
+        predictor = SetPredictor.from_pretrained(path)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return Model(predictor.to(device).eval(), inputs_of(predictor.encoder, pixels))
+
+
+def inputs_of(encoder: nn.Module, pixels: int) -> Inputs:
+    """What an encoder takes; `pixels` is for those of images of any size.
+
+    >>> inputs_of(Standardized(VectorEncoder(dim=4, hidden=8, latent=8), dim=4), 128)
+    Inputs(kind='vector', dim=4, size=1)
+    """
+    if isinstance(encoder, Standardized):
+        encoder = encoder.encoder
+    if isinstance(encoder, VectorEncoder):
+        return Inputs("vector", encoder.dim, 1)
+    if isinstance(encoder, SetEncoder | RelationEncoder):
+        return Inputs("set", encoder.dim, encoder.size)
+    if isinstance(encoder, ImageEncoder):
+        return Inputs("image", 3, encoder.size)
+    return Inputs("image", 3, getattr(encoder, "image_size", pixels))
+
+
+def predict(
+    model: Model, words: list[str], write: Callable[[str], Any], steps: int | None = None, threshold: float = 0.5
+) -> None:
+    """Write one line for each input that `words` name, in their order, however many there are.
+
+    Args:
+        words: image files, folders of images, files of JSON lines as in a data folder, or `-` for standard input.
+        write: takes a line.
+        steps: inner iterations, instead of the model's own.
+        threshold: the presence from which on an element is an object.
+    """
+    inputs, total = find_requests(words, model.inputs)
+    batch, images = BATCH[model.inputs.kind], model.inputs.kind == "image"
+    progress = Progress(
+        TextColumn("predicting"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        redirect_stdout=False,
+    )
+    bar = progress.add_task("", total=total)
+    several = total is None or total > batch
+    # On a screen that shows the lines themselves a bar would be in their way.
+    with progress if several and not sys.stdout.isatty() else nullcontext(), torch.inference_mode():
+        while requests := list(islice(inputs, batch)):
+            read = in_threads(Request.tensor, requests) if images else map(Request.tensor, requests)
+            tensors = torch.stack(list(read))
+            with asked():
+                answers = model(tensors, steps, threshold)
+            for request, objects in zip(requests, answers, strict=True):
+                write(json.dumps({**request.told, "objects": _short(objects)}, ensure_ascii=False))
+            progress.update(bar, advance=len(requests))
+
+
+def find_requests(words: Iterable[str], inputs: Inputs) -> tuple[Iterator[Request], int | None]:
+    """The inputs that words name, and how many there are where that is known without reading them."""
+    sources: list[Path | str] = []
+    for word in words:
+        path = Path(word)
+        if word == "-":
+            sources.append(word)
+        elif path.is_dir():
+            found = sorted(file for file in path.iterdir() if file.suffix.lower() in IMAGES)
+            if not found:
+                raise UsageError(f"{path} holds no images ({', '.join(IMAGES)}): name files, or - for standard input")
+            sources += found
+        elif not path.is_file():
+            raise UsageError(f"there is no input {word}: name a file, a folder of images, or - for standard input")
+        else:
+            sources.append(path)
+    lines = [source for source in sources if source == "-" or Path(source).suffix.lower() in LINES]
+    if inputs.kind != "image" and len(lines) < len(sources):
+        other = next(source for source in sources if source not in lines)
+        raise UsageError(f"{other} is no file of JSON lines: the model takes a {inputs.kind}, name a .jsonl file or -")
+    return _requests(sources, lines, inputs), None if lines else len(sources)
+
+
+def _requests(sources: list[Path | str], lines: list[Path | str], inputs: Inputs) -> Iterator[Request]:
+    for source in sources:
+        if source == "-":
+            yield from _read_lines(sys.stdin.buffer, "standard input", Path(), inputs)
+        elif source in lines:
+            with Path(source).open("rb") as file:
+                yield from _read_lines(file, str(source), Path(source).parent, inputs)
+        else:
+            image = partial(read_image, Path(source), inputs.size)
+            yield Request(str(source), {"image": str(source)}, image)
+
+
+def _read_lines(file: BinaryIO, name: str, root: Path, inputs: Inputs) -> Iterator[Request]:
+    number = 0
+    while text := file.readline(MAX_LINE + 1):
+        number += 1
+        where = f"{name} line {number}"
+        if not text.strip():
+            continue
+        try:
+            if len(text) > MAX_LINE:
+                raise ValueError(f"longer than {MAX_LINE >> 20} MB: split it into several")
+            content = parse(text)
+            inputs.expect(kind_of(content))
+        except ValueError as error:
+            raise UsageError(f"{where}: {error}") from None
+        told: dict[str, Any] = {key: content[key] for key in ("id", "image") if key in content}
+        yield Request(where, told, partial(inputs.read, content, root))
+
+
+def _short(value: Any) -> Any:
+    """Numbers to six digits, which is what 32 bits are good for."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: _short(item) for key, item in value.items()}
+    return [_short(item) for item in value] if isinstance(value, list) else value

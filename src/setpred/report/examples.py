@@ -1,0 +1,167 @@
+"""Pictures of data that someone brought: inputs, their objects on a map, and the objects in words."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from ..data.folder import Folder
+from ..data.inputs import Kind
+from ..files import replacing
+from ..schema import Category, Real, Schema
+from .look import BLUE, BROWN, FAINT, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION, legend_below, panel, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SHOWN = 4
+LINES = 7
+"""Objects in words; of more only the first are told."""
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BROWN)
+MARKERS = ("o", "s", "D", "^")
+
+Objects = Sequence[Mapping[str, Any]]
+
+
+def draw_examples(folder: Folder, path: Path) -> None:
+    """Draw some training examples, taken evenly from the whole file, as PNG."""
+    split = folder.train
+    chosen = sorted({int(i) for i in np.linspace(0, len(split) - 1, SHOWN)})
+    inputs = [split[i][0] for i in chosen]
+    records = [split.record(i) for i in chosen]
+    titles = [str(record.get("id", f"line {split.line(i)}")) for i, record in zip(chosen, records, strict=True)]
+    with style(), replacing(path) as temporary:
+        figure = example_figure(folder.schema, folder.inputs.kind, titles, inputs, [r["objects"] for r in records])
+        figure.savefig(temporary, format="png", dpi=160)
+
+
+def example_figure(
+    schema: Schema, kind: Kind, titles: Sequence[str], inputs: Sequence[Tensor], objects: Sequence[Objects]
+) -> "Figure":
+    """A column an example: its input, its objects where they are, and in words."""
+    position = _position(schema)
+    boxes = kind == "image" and position == "box" and schema.fields[position] == Real(4, range=(0, 1))
+    mapped = position is not None and not boxes
+    lines = min(LINES, max(1, *map(len, objects)))
+    heights = [2.0, *([2.0] if mapped else []), 0.25 * lines]
+    figure, axes = panel(
+        len(heights),
+        len(titles),
+        width=max(2.5 * len(titles), 4.6),
+        height=sum(heights) + 0.8,
+        squeeze=False,
+        gridspec_kw={"height_ratios": heights},
+    )
+    for column, (title, given, things) in enumerate(zip(titles, inputs, objects, strict=True)):
+        count = f"{len(things)} object{'' if len(things) == 1 else 's'}"
+        axes[0][column].set_title(f"{title}: {count}", fontsize=8.5, fontweight="normal")
+        _draw_input(axes[0][column], kind, given)
+        if boxes:
+            _draw_boxes(axes[0][column], schema, things)
+        if mapped:
+            _draw_map(axes[1][column], schema, str(position), things)
+        _draw_words(axes[-1][column], schema, things, lines)
+    if mapped:
+        _share_frame(axes[1])
+    if (category := _category(schema)) is not None:
+        for name, colour, marker in _looks(schema)[:12]:
+            axes[-1][0].scatter([], [], color=colour, marker=marker, s=24, label=f"{category} {name}")
+        legend_below(figure, axes[-1][0], columns=2 * len(titles))
+    return figure
+
+
+def _draw_input(axes: "Axes", kind: Kind, given: Tensor) -> None:
+    axes.grid(False)
+    if kind == "image":
+        axes.imshow(given.permute(1, 2, 0).numpy(), extent=(0, 1, 1, 0))
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set(visible=True, color=FAINT)
+    elif kind == "vector":
+        places = range(len(given))
+        if len(given) <= 32:
+            axes.bar(places, given.tolist(), color=MUTED, width=0.7)
+        else:
+            axes.plot(places, given.tolist(), color=MUTED, linewidth=1)
+        axes.axhline(0, color=INK, linewidth=0.6)
+        axes.tick_params(labelsize=7)
+    else:
+        points = given[given[:, -1] > 0, :-1]
+        up = points[:, 1] if points.shape[1] > 1 else points[:, 0] * 0
+        axes.scatter(points[:, 0], up, s=26, color=MUTED, marker="x")
+        axes.margins(0.25)
+        axes.tick_params(labelsize=7)
+
+
+def _draw_boxes(axes: "Axes", schema: Schema, things: Objects) -> None:
+    from matplotlib.patches import Rectangle
+
+    for thing in things:
+        across, down, width, height = thing["box"]
+        corner = (across - width / 2, down - height / 2)
+        axes.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=_look(schema, thing)[0], linewidth=1.5))
+
+
+def _draw_map(axes: "Axes", schema: Schema, position: str, things: Objects) -> None:
+    for thing in things:
+        place = np.atleast_1d(thing[position]).tolist()
+        colour, marker = _look(schema, thing)
+        axes.scatter(place[0], place[1] if len(place) > 1 else 0, s=30, color=colour, marker=marker, zorder=3)
+    axes.tick_params(labelsize=7)
+
+
+def _share_frame(row: "Sequence[Axes]") -> None:
+    """One frame for all maps, so that they can be compared."""
+    bounds = [axes.dataLim for axes in row if axes.collections]
+    if bounds:
+        low = np.min([bound.min for bound in bounds], axis=0)
+        high = np.max([bound.max for bound in bounds], axis=0)
+        room = 0.1 * np.maximum(high - low, 1e-3 * np.maximum(np.abs(high), 1.0))
+        for axes in row:
+            axes.set(xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
+
+
+def _draw_words(axes: "Axes", schema: Schema, things: Objects, lines: int) -> None:
+    axes.set(xlim=(0, 1), ylim=(lines, 0))
+    axes.set_axis_off()
+    told = list(things[: lines if len(things) <= lines else lines - 1])
+    texts = [", ".join(_word(thing[name]) for name in schema.fields) for thing in told]
+    if len(things) > len(told):
+        texts.append(f"and {len(things) - len(told)} more")
+    for line, text in enumerate(texts):
+        short = text if len(text) <= 44 else f"{text[:43]}…"
+        axes.text(0, line + 0.5, short, fontsize=6.5, va="center", color=INK if line < len(told) else MUTED)
+    if not texts:
+        axes.text(0, 0.5, "no objects", fontsize=6.5, va="center", color=FAINT)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return f"({' '.join(_word(number) for number in value)})"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _position(schema: Schema) -> str | None:
+    return schema.to_dict().get("position")
+
+
+def _category(schema: Schema) -> str | None:
+    return next((name for name, field in schema.fields.items() if isinstance(field, Category)), None)
+
+
+def _looks(schema: Schema) -> list[tuple[str | int, str, str]]:
+    """A colour and a marker for each value of the first category."""
+    category = _category(schema)
+    names = () if category is None else schema.fields[category].names  # type: ignore[attr-defined]
+    places = enumerate(names)
+    return [(name, COLOURS[i % len(COLOURS)], MARKERS[i // len(COLOURS) % len(MARKERS)]) for i, name in places]
+
+
+def _look(schema: Schema, thing: Mapping[str, Any]) -> tuple[str, str]:
+    category = _category(schema)
+    for name, colour, marker in _looks(schema):
+        if category is not None and thing[category] == name:
+            return colour, marker
+    return COLOURS[0], MARKERS[0]
