@@ -10,7 +10,7 @@ from ..training.settings import flatten, to_dict
 from ..training.tasks import make_settings
 from .runs import Run, grouped
 
-METRICS = {"autoencoding": "loss", "numbering": "accuracy", "clevr": "ap_0.5"}
+METRICS = {"autoencoding": "loss", "numbering": "accuracy", "clevr": "ap_0.5", "folder": "score"}
 
 
 @dataclass

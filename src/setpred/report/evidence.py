@@ -11,6 +11,7 @@ from ..training.autoencoding import Autoencoding
 from ..training.clevr import Clevr
 from ..training.experiment import Experiment
 from ..training.numbering import Numberer, Numbering
+from ..training.own import OwnFolder
 from ..training.run import load_run
 from .runs import Run
 
@@ -34,7 +35,8 @@ class Evidence:
     """Predictions of a run, on test examples of its own task.
 
     Attributes:
-        inputs: class of each element in numbering, `[examples, n]`; the images of scenes; None in autoencoding.
+        inputs: class of each element in numbering, `[examples, n]`; images of scenes, or what a folder of one's own
+            holds; None in autoencoding.
         target: `[examples, n, d]`, or the numbers `[examples, n]` in numbering.
         predicted: as `target`.
         error: of each example, `[examples]`: its loss, or how many of its numbers are wrong.
@@ -54,10 +56,12 @@ class Evidence:
 @torch.no_grad()
 def gather(run: Run) -> Evidence | None:
     """Predict `EXAMPLES` test examples; None for a task of which a report knows no pictures."""
-    if run.task not in ("autoencoding", "numbering", "clevr") or not run.finished:
+    if run.task not in ("autoencoding", "numbering", "clevr", "folder") or not run.finished:
         return None
     if run.task == "clevr":
         return gather_scenes(run)
+    if run.task == "folder":
+        return gather_folder(run)
     unused = {"data.train": 1, "data.val": 1} if run.task == "numbering" else {"data.train": 1}
     count = min(EXAMPLES, run["data.test"])
     _, experiment = load_run(run.path, {**unused, "data.test": count})
@@ -90,9 +94,21 @@ def gather_scenes(run: Run) -> Evidence:
     return Evidence(run, inputs if run["data.images"] else None, target, predicted, error, descent, iterates)
 
 
-def _solve(experiment: Clevr, inputs: Tensor, steps: int) -> Trace:
-    assert experiment.predictor.decoder is not None
-    solution = experiment.predictor.decoder.solve(experiment.predictor.encode(inputs), steps=steps, trace=True)
+def gather_folder(run: Run) -> Evidence:
+    """Predict some examples of a folder of one's own."""
+    _, experiment = load_run(run.path, {"data.test": min(SCENES, run["data.test"])})
+    assert isinstance(experiment, OwnFolder)
+    inputs, target, _ = experiment.split("test")
+    predicted = torch.cat([experiment(chunk) for chunk in inputs.split(64)])
+    descent = trace(experiment, (inputs[:TRACED], target[:TRACED]))
+    return Evidence(run, inputs, target, predicted, hungarian_loss(predicted, target, experiment.cost), descent)
+
+
+def _solve(experiment: Clevr | OwnFolder, inputs: Tensor, steps: int) -> Trace:
+    predictor = experiment.predictor
+    assert predictor.decoder is not None
+    given = experiment.with_mask(inputs) if isinstance(experiment, OwnFolder) else (inputs,)
+    solution = predictor.decoder.solve(predictor.encode(*given), steps=steps, trace=True)
     assert solution.trace is not None
     return solution.trace
 
@@ -103,7 +119,7 @@ def trace(experiment: Experiment, batch: tuple[Tensor, ...]) -> Descent | None:
         (target,) = batch
         solution = experiment.decoder.solve(experiment.encoder(target), steps=ITERATIONS, trace=True)
         way, cost, classes, skip = solution.trace, "huber", None, 0
-    elif isinstance(experiment, Clevr) and experiment.predictor.decoder is not None:
+    elif isinstance(experiment, Clevr | OwnFolder) and experiment.predictor.decoder is not None:
         inputs, target = batch
         way, cost, classes, skip = _solve(experiment, inputs, ITERATIONS), "huber", None, 0
     elif isinstance(experiment, Numbering) and isinstance(experiment.model, Numberer):

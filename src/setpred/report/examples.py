@@ -11,7 +11,10 @@ from ..data.folder import Folder
 from ..data.inputs import Kind
 from ..files import replacing
 from ..schema import Category, Real, Schema
+from ..training.own import read_schema
+from .evidence import Evidence
 from .look import BLUE, BROWN, FAINT, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION, legend_below, panel, style
+from .runs import Run, label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +39,22 @@ def draw_examples(folder: Folder, path: Path) -> None:
     with style(), replacing(path) as temporary:
         figure = example_figure(folder.schema, folder.inputs.kind, titles, inputs, [r["objects"] for r in records])
         figure.savefig(temporary, format="png", dpi=160)
+
+
+def predicted_examples(evidence: Evidence, chosen: Sequence[int], among: Sequence[Run]) -> "Figure":
+    """Some examples of a run's own data, each with what is predicted beside what is true."""
+    run = evidence.run
+    schema, kind = read_schema(run.settings.data), run["data.kind"]
+    assert evidence.inputs is not None
+    titles, inputs, objects = [], [], []
+    for example in chosen:
+        for name, sets in (("true", evidence.target), ("predicted", evidence.predicted)):
+            titles.append(f"{example + 1} {name}")
+            inputs.append(evidence.inputs[example])
+            objects.append(schema.decode(sets[example]))
+    figure = example_figure(schema, kind, titles, inputs, objects)
+    figure.suptitle(label(run, among), x=0.01, ha="left", fontsize=9.5, fontweight="bold")
+    return figure
 
 
 def example_figure(

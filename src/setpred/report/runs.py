@@ -92,7 +92,9 @@ class Run:
     def changes(self) -> dict[str, Any]:
         """What was asked for beyond the preset and the model."""
         s = self.settings
-        usual = flatten(to_dict(make_settings(s.task, s.model, s.preset, s.seed)))
+        # What is picked for a folder of one's own follows from what is in it.
+        data = {key: value for key, value in self.asked.items() if key.startswith("data.")}
+        usual = flatten(to_dict(make_settings(s.task, s.model, s.preset, s.seed, data if s.task == "folder" else {})))
         return {
             key: value
             for key, value in self.asked.items()
@@ -180,13 +182,15 @@ def problem_name(run: Run) -> str:
         scenes = "rendered scenes" if run["data.source"] == "scenes" else run["data.source"]
         seen = f"images of {run['data.size']}×{run['data.size']} pixels" if run["data.images"] else "no images"
         return f"{scenes}, {seen}, {run['data.train']:,} to train on"
+    if run.task == "folder":
+        return f"{Path(run['data.folder']).name}, {run['data.kind']} inputs, {run['data.train']:,} to train on"
     return run.task
 
 
 def problem_letters(run: Run) -> str:
     """The data in the paper's letters, for the title of a panel."""
     sizes = [f"{SHORT[key]}={run[key]}" for key in ("data.n", "data.d", "data.classes") if run[key] is not None]
-    return ", ".join(sizes) or run.task
+    return ", ".join(sizes) or (Path(run["data.folder"]).name if run.task == "folder" else run.task)
 
 
 def in_order(runs: list[Run]) -> list[Run]:

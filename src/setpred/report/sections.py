@@ -7,6 +7,7 @@ from .averages import METRICS, Average, Published, averages, published
 from .comparisons import accuracies, equal_computation, equal_iterations, precisions, relative_losses
 from .curves import accuracy_curves, inner_optimisation, loss_curves
 from .evidence import ITERATIONS, TRACED, Evidence
+from .examples import predicted_examples
 from .markup import Drawing, Section, cards, cell, heading, model_key, numbered, paragraph, table
 from .runs import Run, describe, grouped, label, problem_name, shared_changes
 from .scenes import example_scene
@@ -32,7 +33,8 @@ def overview(runs: Sequence[Run]) -> Section:
         if len(group) > 1 and values:
             best[group[0].problem] = min(values) if metric == "loss" else max(values)
     metrics = list(dict.fromkeys(name for run in runs for name in run.result.get("metrics", {})))
-    metrics = [name for name in metrics if not name.startswith("image_ap")]  # by another rule; result.json has them
+    # By another rule, or of single fields; result.json has them.
+    metrics = [name for name in metrics if not name.startswith("image_ap") and not name.endswith(" right")]
     known = {id(run): published(run) for run in runs}
     paper = ["published"] if any(known.values()) else []
     names = ["model", "task", "setting", *metrics, *paper, "seed", "steps", "time", "preset"]
@@ -152,6 +154,10 @@ def examples(shown: Sequence[Evidence]) -> Section:
             sentence = f"{name}: the first test scene. {SCENE}"
             panels = [example_scene(evidence, 0, runs) for evidence in group]
             section.blocks.append(Drawing(f"examples-{number}", sentence, panels, wide=True))
+        elif runs[0].task == "folder":
+            sentence = f"{name}: the first examples of val.jsonl, and beside each what is predicted for it."
+            panels = [predicted_examples(evidence, range(min(2, len(evidence.target))), runs) for evidence in group]
+            section.blocks.append(Drawing(f"examples-{number}", sentence, panels, wide=True))
         else:
             sentence = f"{name}: the first test sets{_first_two(runs[0])}. A good prediction sits in its circle."
             first = range(min(SHOWN, len(group[0].target)))
@@ -183,6 +189,10 @@ def failures(shown: Sequence[Evidence]) -> Section:
             sentence = f"{name}: the worst of {count} test scenes. {SCENE}"
             panels = [example_scene(evidence, chosen[0], runs) for evidence, chosen in zip(group, worst, strict=True)]
             section.blocks += [heading(name), _tail(group), Drawing(f"failures-{number}", sentence, panels, wide=True)]
+        elif runs[0].task == "folder":
+            sentence = f"{name}: the two worst of {count} examples of val.jsonl, and beside each what is predicted."
+            panels = [predicted_examples(evidence, w[:2], runs) for evidence, w in zip(group, worst, strict=True)]
+            section.blocks += [heading(name), _tail(group), Drawing(f"failures-{number}", sentence, panels, wide=True)]
         else:
             section.blocks += [heading(name), _tail(group)]
             sentence = (
@@ -202,7 +212,7 @@ def amount(metric: str, value: float) -> str:
     """
     if value != value:
         return "NaN"
-    if metric == "accuracy" or "ap_" in metric:
+    if metric in ("accuracy", "score") or "ap_" in metric:
         return f"{100 * value:.1f} %"
     return f"{value:.1e}" if 0 < abs(value) < 0.01 else f"{value:.3g}"
 

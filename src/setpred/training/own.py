@@ -68,8 +68,7 @@ MODELS: dict[str, dict[str, Any]] = {
 def small(data: FolderData) -> dict[str, Any]:
     """Widths by the size of an output, steps by the number of examples: up to an hour on two cores for images."""
     images, schema = data.kind == "image", read_schema(data)
-    numbers = schema.size * schema.dim
-    width = 128 if numbers <= 64 else 256 if numbers <= 256 else 512
+    width = 256 if schema.size * schema.dim <= 100 else 512
     batch = min(32 if images else 128, max(8, data.train // 10))
     epoch = max(1, data.train // batch)
     longest = (5_000 if data.size <= 64 else 2_500) if images else 20_000
@@ -86,7 +85,8 @@ def small(data: FolderData) -> dict[str, Any]:
 def quick(data: FolderData) -> dict[str, Any]:
     """A first look in a minute or two."""
     steps = 300 if data.kind == "image" else 1_000
-    return small(data) | {"solver.steps": 10, "optim.steps": steps, "trainer.round": steps // 10}
+    narrow = {"net.hidden": 128, "net.latent": 128}
+    return small(data) | narrow | {"solver.steps": 10, "optim.steps": steps, "trainer.round": steps // 10}
 
 
 PRESETS = {"small": small, "quick": quick}
@@ -190,9 +190,11 @@ class OwnFolder(Experiment):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Images in bytes, vectors, or sets whose last number says which elements exist → `[batch, size, dim]`."""
-        if self.settings.data.kind == "set":
-            return self.predictor(inputs[..., :-1], inputs[..., -1] > 0)
-        return self.predictor(inputs)
+        return self.predictor(*self.with_mask(inputs))
+
+    def with_mask(self, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The inputs as the predictor takes them: sets and their mask, or anything else alone."""
+        return (inputs[..., :-1], inputs[..., -1] > 0) if self.settings.data.kind == "set" else (inputs, None)
 
     def loss(self, batch: Batch) -> Tensor:
         inputs, target, _ = batch

@@ -14,7 +14,8 @@ from .autoencoding import Autoencoding
 from .clevr import Clevr
 from .experiment import Experiment
 from .numbering import Numberer, Numbering
-from .run import load_run
+from .own import OwnFolder
+from .run import load_run, read_config
 from .tasks import TASKS, make_experiment, make_settings
 
 EXAMPLES = {"push_apart": equivariance.push_apart, "sort_jacobian": equivariance.sort_jacobian}
@@ -23,7 +24,7 @@ SETS = 8
 
 def check_run(run: Path) -> Report:
     """The verdict on a trained run, on sets of its own task."""
-    return check_experiment(load_run(run, {"data.test": SETS})[1])
+    return check_experiment(load_run(run, {"data.test": min(SETS, read_config(run).data.test)})[1])
 
 
 def check_named(name: str) -> Report:
@@ -45,6 +46,10 @@ def check_experiment(experiment: Experiment) -> Report:
         return _check_decoder(experiment.decoder, experiment.encoder(experiment.splits().test[0][:1].double()))
     if isinstance(experiment, Clevr):
         return _check_clevr(experiment)
+    if isinstance(experiment, OwnFolder):
+        decoder, inputs = experiment.predictor.decoder, experiment.split("test")[0][:1]
+        assert decoder is not None
+        return _check_decoder(decoder, experiment.predictor.encode(*experiment.with_mask(inputs)))
     assert isinstance(experiment, Numbering)
     return _check_numbering(experiment)
 
