@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help setup demo test lint bench format clean
+.PHONY: help setup demo test docs lint bench format clean
 .DELETE_ON_ERROR:
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make demo     set up, then see the main job end to end in a few minutes"
 	@echo "make test     set up, then run all tests and the examples in docstrings"
 	@echo "make bench    speed and memory, into results/bench/"
+	@echo "make docs     the documentation, into site/; a warning is an error"
 	@echo "make lint     ruff and mypy"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make clean    remove .venv and every cache"
@@ -43,6 +44,11 @@ bench: setup
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
+# NO_MKDOCS_2_WARNING: the theme otherwise advertises its successor in every build.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "open site/index.html, or $(BIN)/python -m mkdocs serve"
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -53,5 +59,5 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

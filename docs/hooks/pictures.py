@@ -1,0 +1,29 @@
+"""Figures are drawn by the library when the site is built.
+
+`![what it shows](figures/NAME.svg)` in a page calls `draw()` of `docs/figures/NAME.py` and puts the drawing into the
+page itself: an image file could not follow the page's light and dark colours.
+"""
+
+import re
+import runpy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from setpred.report.look import as_svg, style
+
+FIGURES = Path(__file__).parent.parent / "figures"
+IMAGE = re.compile(r"!\[([^\]]*)\]\((?:\.\./)*figures/(\w+)\.svg\)")
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Replace every image that has a script."""
+    return IMAGE.sub(lambda image: f'<figure role="img" aria-label="{image[1]}">{picture(image[2])}</figure>', markdown)
+
+
+@cache
+def picture(name: str) -> str:
+    """The SVG element that `docs/figures/NAME.py` draws."""
+    with style():
+        svg = as_svg(runpy.run_path(str(FIGURES / f"{name}.py"))["draw"](), name)
+    return re.sub(r"<!--.*?-->|\n\s*", " ", svg, flags=re.S)  # on one line: Markdown ends a block at an empty one

@@ -1,0 +1,87 @@
+"""The results page is `results/` as it stands when the site is built: its README, its tables, its benchmark."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parent.parent.parent
+RESULTS = ROOT / "results"
+SHOWN = {".png", ".svg", ".csv", ".json", ".tex"}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the page, and the files that it may link to under their own names."""
+    for path in sorted(path for path in RESULTS.rglob("*") if path.suffix in SHOWN):
+        files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
+    files.append(File.generated(config, "results/index.md", content=page(RESULTS)))
+    return files
+
+
+def page(results: Path) -> str:
+    """The whole page, in Markdown."""
+    sections = [(results / "README.md").read_text(encoding="utf-8")]
+    for path in sorted(results.glob("*/**/*.md")):
+        sections.append(_section(path.relative_to(results), path.read_text(encoding="utf-8")))
+    bench = results / "bench" / "bench.json"
+    if bench.exists():
+        sections.append(_bench(json.loads(bench.read_text(encoding="utf-8"))))
+    # A table that has become a section of this page is linked to as one.
+    return re.sub(r"\]\(([^):]+)\.md\)", lambda link: f"](#{_anchor(link[1])})", "\n\n".join(sections))
+
+
+def _section(path: Path, text: str) -> str:
+    title, body = re.match(r"(?:# (.*)\n)?(.*)", text, flags=re.S).groups()  # type: ignore[union-attr]
+    title = title or " ".join(path.with_suffix("").parts).replace("table", "").strip().capitalize()
+    body = re.sub(r"^#", "##", body, flags=re.M)
+    body = re.sub(r"\]\((?![a-z]+:|#|/)", f"]({path.parent.as_posix()}/", body)
+    return f"## {title} {{#{_anchor(path.with_suffix('').as_posix())}}}\n\n{body}"
+
+
+def _anchor(name: str) -> str:
+    return re.sub(r"\W+", "-", name).lower()
+
+
+def _bench(bench: dict[str, Any]) -> str:
+    machine = bench["machine"]
+    loop: dict[str, Callable[[dict[str, Any]], str]] = {
+        "setting": lambda row: row["case"],
+        "iterations": lambda row: f"{row['steps']:,}",
+        "matrix products alone": lambda row: f"{row['floor_ms']:.0f} ms",
+        "inner loop ÷ products": lambda row: f"{row['over_floor']:.2f}",
+        "naive loop ÷ products": lambda row: f"{row['naive_over_floor']:.2f}",
+    }
+    step: dict[str, Callable[[dict[str, Any]], str]] = {
+        "setting": lambda row: row["case"],
+        "iterations": lambda row: f"{row['steps']:,}",
+        "training step": lambda row: f"{row['ours_ms']:.0f} ms",
+        "naive ÷ ours": lambda row: f"{row['naive_over_ours']:.2f}",
+        "unrolled DSPN ÷ ours": lambda row: f"{row['unrolled_over_ours']:.2f}",
+    }
+    memory: dict[str, Callable[[dict[str, Any]], str]] = {
+        "iterations": lambda row: f"{row['steps']:,}",
+        "iDSPN": lambda row: f"{row['idspn_bytes'] / 2**20:.1f} MiB",
+        "DSPN": lambda row: "–" if row.get("dspn_bytes") is None else f"{row['dspn_bytes'] / 2**20:.1f} MiB",
+    }
+    return "\n\n".join(
+        [
+            "## Speed and memory {#bench}",
+            f"{machine['processor']}, {machine['threads']} threads, torch {machine['torch']}, float32, batch 128. "
+            "Smaller is better; 1 would be a loop that costs nothing beside its matrix products.",
+            _table(loop, bench["inner_loop"]),
+            "A training step: decoding, matching and the backward pass.",
+            _table(step, bench["training_step"]),
+            "The most memory that the tensors of a training step occupy at one time.",
+            _table(memory, bench["memory"]),
+        ]
+    )
+
+
+def _table(columns: dict[str, Callable[[dict[str, Any]], str]], rows: Sequence[dict[str, Any]]) -> str:
+    lines = [list(columns), ["---", *["---:"] * (len(columns) - 1)]]
+    lines += [[cell(row) for cell in columns.values()] for row in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
