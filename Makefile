@@ -6,12 +6,13 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help setup demo test docs lint bench format clean
+.PHONY: help setup demo play screenshots test docs lint bench format clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make setup    create .venv and install the pinned versions"
 	@echo "make demo     set up, then see the main job end to end in a few minutes"
+	@echo "make play     the playground in the browser"
 	@echo "make test     set up, then run all tests and the examples in docstrings"
 	@echo "make bench    speed and memory, into results/bench/"
 	@echo "make docs     the documentation, into site/; a warning is an error"
@@ -36,6 +37,13 @@ $(INSTALLED): requirements.txt pyproject.toml Makefile
 
 demo: setup
 	$(BIN)/setpred demo
+
+play: setup
+	$(BIN)/setpred play
+
+# The pictures of the playground in the documentation.
+screenshots: setup
+	SETPRED_SCREENSHOTS=docs/images $(BIN)/python -m pytest tests/play/test_browser.py
 
 bench: setup
 	$(BIN)/setpred bench --json results/bench/bench.json --figure results/bench/bench.png

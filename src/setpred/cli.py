@@ -106,6 +106,18 @@ def predict(
 
 
 @app.command()
+def export(
+    model: Annotated[str, typer.Argument(metavar="RUN|PRETRAINED", help="A run folder or a saved model.")],
+    to: Annotated[str, typer.Option(help="onnx, torch (for torch.export.load) or pretrained.")] = "onnx",
+    out: Annotated[Path | None, typer.Option(help="What to write. [default: model.onnx and such beside it]")] = None,
+) -> None:
+    """Write a trained model to run elsewhere: onnx and torch need no setpred, a pretrained folder loads there."""
+    from .export.trained import export_trained
+
+    typer.echo(export_trained(model, to, out))
+
+
+@app.command()
 def check(
     what: Annotated[
         str, typer.Argument(metavar="RUN|MODEL", help="A run folder, or a model such as idspn or push_apart.")
@@ -162,6 +174,19 @@ def demo(out: Annotated[Path, typer.Option(help="Where the runs and the page go.
     from .demo import demo as run_demo
 
     run_demo(out)
+
+
+@app.command()
+def play(
+    runs: Annotated[list[Path] | None, typer.Argument(metavar="[RUN]...", help="Run folders to show.")] = None,
+    port: Annotated[int, typer.Option(help="0 takes any free one.")] = 8123,
+    host: Annotated[str, typer.Option(help="0.0.0.0 opens it to the network.")] = "127.0.0.1",
+    browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
+) -> None:
+    """Open the playground: see sets being found, in the browser."""
+    from .play.serve import serve
+
+    serve(runs or [], host, port, browser)
 
 
 @app.command()

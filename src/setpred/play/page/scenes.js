@@ -1,0 +1,37 @@
+// Scenes: what is found in an image, at every iteration.
+import { get, newest, send } from "./api.js";
+import { byId, showCode } from "./dom.js";
+import { SceneView } from "./sceneview.js";
+
+const STEPS = 40;
+
+export function startScenes({ trained }) {
+  const view = new SceneView(byId("scene-view"), "scene");
+  const number = byId("scene-number");
+  const use = (answer) => {
+    view.load(answer);
+    showCode("scenes-code", answer.code);
+  };
+  const show = newest(() => get(`/api/scenes/${Math.max(0, Math.floor(Number(number.value)) || 0)}?steps=${STEPS}`), use);
+  const upload = newest((file) => send(`/api/scenes?steps=${STEPS}`, file), use);
+  const facts = trained.scenes?.metrics;
+  if (facts)
+    byId("scene-quality").textContent =
+      `This model: average precision ${percent(facts["ap_inf"])} by attributes, ${percent(facts["ap_1"])} within 1, ${percent(facts["ap_0.5"])} within 0.5 of the place.`;
+
+  const step = (by) => () => {
+    number.value = Math.max(0, Number(number.value) + by);
+    show();
+  };
+  byId("scene-back").addEventListener("click", step(-1));
+  byId("scene-next").addEventListener("click", step(1));
+  number.addEventListener("change", show);
+  byId("scene-file").addEventListener("change", (event) => {
+    if (event.target.files.length) upload(event.target.files[0]);
+    event.target.value = "";
+  });
+  view.onDrop((file) => upload(file));
+  show();
+}
+
+const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;

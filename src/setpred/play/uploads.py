@@ -1,0 +1,56 @@
+"""Pictures from strangers: looked at before they are decoded, and never written anywhere."""
+
+import io
+import warnings
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from ..errors import UsageError
+
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
+MAX_BYTES = 8_000_000
+MAX_SIDE = 4096
+
+
+def read_upload(content: bytes, shown: tuple[int, int] = (480, 320)) -> Image.Image:
+    """The picture in `content`, small; anything else gets a line that says what is wrong.
+
+    Its kind is taken from its first bytes, never from its name. What a file claims to hold is compared with the
+    limits before a pixel is decoded, so that a small file cannot ask for a large memory.
+    """
+    if len(content) > MAX_BYTES:
+        raise UsageError(f"the file has {len(content) / 1e6:.1f} MB: up to {MAX_BYTES // 1_000_000} MB can be read")
+    _look(content)
+    try:
+        with warnings.catch_warnings(), Image.open(io.BytesIO(content), formats=FORMATS) as image:
+            warnings.simplefilter("ignore")
+            image.draft("RGB", shown)  # a JPEG is decoded at a fraction of its size
+            upright = ImageOps.exif_transpose(image)
+            return upright.convert("RGB").resize(shown, Image.Resampling.BILINEAR)
+    except Exception as error:  # decoders of damaged files raise nearly anything
+        raise UsageError(f"the picture is damaged ({type(error).__name__}): try another one") from None
+
+
+def as_input(image: Image.Image, size: int) -> Tensor:
+    """What a model sees of a picture: `[1, 3, size, size]` in bytes."""
+    squeezed = image.resize((size, size), Image.Resampling.BILINEAR)
+    return torch.from_numpy(np.array(squeezed)).permute(2, 0, 1)[None].contiguous()
+
+
+def _look(content: bytes) -> None:
+    """Refuse what is no picture or too large a one, by its header and the checks of its format."""
+    try:
+        with warnings.catch_warnings(), Image.open(io.BytesIO(content), formats=FORMATS) as image:
+            warnings.simplefilter("ignore")
+            width, height = image.size
+            if max(width, height) <= MAX_SIDE:
+                image.verify()
+    except Image.DecompressionBombError:
+        raise UsageError(f"the picture has far too many pixels: up to {MAX_SIDE} a side can be read") from None
+    except Exception:
+        raise UsageError(f"this is no picture that can be read: use {', '.join(FORMATS)}") from None
+    if max(width, height) > MAX_SIDE:
+        raise UsageError(f"the picture has {width}×{height} pixels: up to {MAX_SIDE} a side can be read")
