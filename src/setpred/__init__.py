@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import baselines, equivariance
+    from . import baselines, equivariance, export
     from .adjoints import ConjugateGradient, Identity, Unrolled
     from .average_precision import SetAveragePrecision
     from .constraints import Ball, Box, Fields, NonNegative, Simplex, Sphere
@@ -41,6 +41,7 @@ _HOMES = {
     ".decoder": "DSPN SetDecoder iDSPN",
     ".encoders": "RelationEncoder SetEncoder VectorEncoder",
     ".equivariance": "equivariance",
+    ".export": "export",
     ".image_encoder": "ImageEncoder",
     ".inits": "LearnedInit RandomInit ZeroInit",
     ".matching": "Assignment assign chamfer_loss hungarian_loss",
@@ -109,6 +110,7 @@ __all__ = [
     "chamfer_loss",
     "collate_sets",
     "equivariance",
+    "export",
     "hungarian_loss",
     "iDSPN",
     "pad_sets",

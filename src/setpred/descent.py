@@ -39,7 +39,8 @@ class Descent:
         self.sets = self._admissible(sets)
         self.state = solver.start(self.sets)
         self.t = 0
-        self.loss, self.clipped = sets.new_zeros(len(sets)), sets.new_zeros(len(sets))
+        batch = sets.shape[0]  # not len, which would make it a constant of an exported model
+        self.loss, self.clipped = sets.new_zeros(batch), sets.new_zeros(batch)
         self.grad = torch.zeros_like(self.sets)
         self.running: Tensor | None = None
         self.watch: Callable[[Tensor, Tensor, Tensor], None] | None = None

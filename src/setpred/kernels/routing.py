@@ -230,4 +230,4 @@ def _existing(ranked: Tensor, mask: Tensor | None) -> Tensor:
         return ranked
     rank = torch.arange(mask.shape[1], device=mask.device)
     beyond = rank >= mask.sum(dim=1, keepdim=True)
-    return ranked.expand(len(mask), -1, -1).masked_fill(beyond.unsqueeze(-1), 0.0)
+    return ranked.expand(mask.shape[0], -1, -1).masked_fill(beyond.unsqueeze(-1), 0.0)

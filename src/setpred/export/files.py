@@ -1,0 +1,124 @@
+"""Predictors as files that run without this package: ONNX, or torch's own format.
+
+Both hold a graph with the inputs `input`, `start` (the initial sets), `steps` (the inner iterations) and, for input
+sets, `mask`; its output is `sets`. What else is needed to use it lies beside the graph: the schema, the decoder's own
+initial set and its number of iterations.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import UsageError
+from ..files import replacing
+from ..predictor import SetPredictor
+from .loop import exported
+
+
+def to_onnx(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Tensor | None = None) -> Path:
+    """Write the predictor as ONNX, with the schema, the start and the steps in the metadata, and return the path.
+
+    Args:
+        predictor: with a decoder whose solver is `Nesterov` or `GradientDescent`, its step size a number.
+        path: the file.
+        example: an input, `[1, …]`; only its shape matters.
+        mask: which elements exist, `[1, elements]`: the file then takes a mask, for input sets of different sizes.
+    """
+    try:
+        import onnx
+        import onnxscript  # noqa: F401
+    except ImportError:
+        raise UsageError("ONNX needs packages that are not here: pip install 'setpred[export]'") from None
+    with _calm():
+        program = torch.onnx.export(
+            exported(predictor, example, mask),
+            dynamo=True,
+            verbose=False,
+            input_names=["input", "start", "steps", *(["mask"] if mask is not None else [])],
+            output_names=["sets"],
+            custom_translation_table={torch.ops.aten.sort.stable: _stable_sort},
+        )
+    assert program is not None
+    model = program.model_proto
+    _name_batch(model.graph, model.graph.input[0].type.tensor_type.shape.dim[0].dim_param)
+    onnx.helper.set_model_props(model, {key: _text(value) for key, value in about(predictor).items()})
+    with replacing(Path(path)) as temporary:
+        onnx.save(model, temporary)
+    return Path(path)
+
+
+def to_torch(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Tensor | None = None) -> Path:
+    """Write the predictor for `torch.export.load`, with what `to_onnx` puts in the metadata as `setpred.json` in it.
+
+    Its arguments are the input, the start, the steps and, where there is one, the mask, in this order.
+    """
+    with _calm():
+        program = exported(predictor, example, mask)
+        with replacing(Path(path)) as temporary, temporary.open("wb") as file:
+            torch.export.save(program, file, extra_files={"setpred.json": json.dumps(about(predictor))})
+    return Path(path)
+
+
+def about(predictor: SetPredictor) -> dict[str, Any]:
+    """What one needs to know to use the file."""
+    from .. import __version__
+
+    decoder = predictor.decoder
+    assert decoder is not None
+    start = deepcopy(decoder.init).eval()(1, next(decoder.parameters()).detach())[0]
+    return {
+        "setpred": __version__,
+        "schema": predictor.schema.to_dict(),
+        "start": start.tolist(),
+        "steps": decoder.solver.eval_steps or decoder.solver.steps,
+    }
+
+
+def _stable_sort(values: Any, stable: bool = False, dim: int = -1, descending: bool = False) -> Any:
+    """TopK of everything: it ranks equal values by their index, as a stable sort does."""
+    from onnxscript import opset18
+
+    op: Any = opset18
+    count = op.Gather(op.Shape(values), op.Constant(value_ints=[dim]))
+    return op.TopK(values, count, axis=dim, largest=int(descending), sorted=1)
+
+
+def _name_batch(graph: Any, symbol: str) -> None:
+    """Call the dimension by its name, in the graph and in the body of its loop."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for dimension in value.type.tensor_type.shape.dim:
+            if dimension.dim_param == symbol:
+                dimension.dim_param = "batch"
+    for attribute in (attribute for node in graph.node for attribute in node.attribute):
+        if attribute.HasField("g"):
+            _name_batch(attribute.g, symbol)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@contextmanager
+def _calm() -> Iterator[None]:
+    """Torch's exporter tells of packages that are not needed and of functions of its own that will change."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
