@@ -1,6 +1,7 @@
 """What the documentation shows can be typed in and works, and it names everything public."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,24 @@ def test_the_reference_names_everything_public():
     reference = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.md"))
     shown = set(re.findall(r"^::: setpred\.(\w+)", reference, flags=re.M))
     assert sorted(set(setpred.__all__) - shown) == []
+
+
+def test_tables_in_the_results_become_sections_whose_links_lead_to_their_files(tmp_path):
+    page = runpy.run_path(str(DOCS / "hooks" / "results.py"))["page"]
+    (tmp_path / "clevr").mkdir()
+    (tmp_path / "README.md").write_text("# Results\n\nSee [the table](clevr/table.md).\n")
+    (tmp_path / "clevr" / "table.md").write_text("# Objects\n\n## Curves\n\n![curve](curve.png) [runs](table.json)\n")
+    text = page(tmp_path)
+    assert "[the table](#clevr-table)" in text
+    assert "## Objects {#clevr-table}" in text
+    assert "### Curves" in text
+    assert "![curve](clevr/curve.png) [runs](clevr/table.json)" in text
+
+
+def test_a_formula_that_cannot_be_shown_stops_the_build():
+    from mkdocs.exceptions import PluginError
+
+    show = runpy.run_path(str(DOCS / "hooks" / "mathematics.py"))["on_page_content"]
+    assert "<mfrac>" in show(r'<span class="arithmatex">\(\frac12\)</span>')
+    with pytest.raises(PluginError, match="nosuchcommand"):
+        show(r'<span class="arithmatex">\(\nosuchcommand x\)</span>')

@@ -25,7 +25,7 @@ def draw() -> Figure:
     gap = torch.linspace(0, 1, 201)
     pairs = torch.stack([-gap / 2, gap / 2], dim=1).unsqueeze(-1)  # [201, 2, 1]
     outputs = {
-        "push_apart, and any model that can tell equals apart": (sp.equivariance.push_apart(pairs), BLUE, "-"),
+        "push_apart": (sp.equivariance.push_apart(pairs), BLUE, "-"),
         "set-equivariant network, taught push_apart": (taught()(pairs).detach(), VERMILION, "-"),
         "input": (pairs, GREY, (0, (4, 2))),
     }

@@ -1,34 +1,74 @@
-"""Six points that begin in the same place: sort pooling takes them apart, sum and mean pooling cannot."""
+"""Six points that begin in the same place: sort pooling takes them apart, sum and mean pooling cannot.
+
+Written as SVG by hand, because it moves. A reader who prefers stillness sees the last iteration.
+"""
 
 import torch
-from matplotlib.figure import Figure
+from torch import Tensor
 
 import setpred as sp
-from setpred.report.look import BLUE, GREEN, INK, MUTED, PURPLE, panel
 
 SIZE, WIDTH, STEPS = 6, 256, 400
-POOLS = {"fs": ("FSPool", BLUE), "sum": ("sum", GREEN), "mean": ("mean", PURPLE)}
+POOLS = {"fs": ("FSPool", "blue"), "sum": ("sum pooling", "green"), "mean": ("mean pooling", "purple")}
+SIDE, UNIT = 240, 82  # of a panel, and of one unit of length in it
+FRAMES, REST = 60, 15  # of the way, and at its end
 
 
-def draw() -> Figure:
+def draw() -> str:
     angle = torch.arange(SIZE) * 2 * torch.pi / SIZE
     target = torch.stack([angle.cos(), angle.sin()], dim=-1)  # [SIZE, 2]
-    figure, axes = panel(1, 3, width=7.8, height=2.9)
-    for place, (pool, (name, colour)) in zip(axes, POOLS.items(), strict=True):
-        torch.manual_seed(0)
-        encoder = sp.SetEncoder(dim=2, hidden=WIDTH, latent=WIDTH, size=SIZE, pool=pool)
-        decoder = sp.iDSPN(encoder, size=SIZE, dim=2).eval()
-        z = encoder(target[None]).detach()
-        way = decoder.solve(z, init=torch.zeros(SIZE, 2), steps=STEPS, trace=True).trace
-        assert way is not None
-        paths = way.sets[:, 0]  # [STEPS + 1, SIZE, 2]
-        place.scatter(*target.T, s=90, facecolors="none", edgecolors=MUTED, linewidths=1.2)
-        for i in range(SIZE):
-            place.plot(*paths[:, i].T, color=colour, linewidth=1.2)
-        place.scatter(0, 0, s=34, marker="+", color=INK, linewidths=1.4, zorder=3)
-        place.scatter(*paths[-1].T, s=26, color=colour, zorder=4)
-        apart = len(paths[-1].mul(1e3).round().unique(dim=0))
-        place.set_title(f"{name}: {apart} point{'s' if apart > 1 else ''} of {SIZE}")
-        place.set(aspect="equal", xlim=(-1.45, 1.45), ylim=(-1.45, 1.45), xticks=[], yticks=[])
-        place.spines[:].set_visible(False)
-    return figure
+    panels = [
+        panel(number * (SIDE + 20), name, colour, placed(target), placed(way(pool, target)))
+        for number, (pool, (name, colour)) in enumerate(POOLS.items())
+    ]
+    return f'<svg viewBox="0 0 {3 * SIDE + 40} {SIDE + 20}" width="760">{"".join(panels)}</svg>'
+
+
+def way(pool: str, target: Tensor) -> Tensor:
+    """The iterates of a decoder that looks for the target from a start of equal points, `[STEPS + 1, SIZE, 2]`."""
+    torch.manual_seed(0)
+    encoder = sp.SetEncoder(dim=2, hidden=WIDTH, latent=WIDTH, size=SIZE, pool=pool)
+    decoder = sp.iDSPN(encoder, size=SIZE, dim=2).eval()
+    z = encoder(target[None]).detach()
+    trace = decoder.solve(z, init=torch.zeros(SIZE, 2), steps=STEPS, trace=True).trace
+    assert trace is not None
+    return trace.sets[:, 0]
+
+
+def placed(points: Tensor) -> Tensor:
+    """From the plane to the places of a panel, where down is positive."""
+    return SIDE / 2 + UNIT * points * points.new_tensor([1, -1])
+
+
+def panel(left: int, name: str, colour: str, target: Tensor, path: Tensor) -> str:
+    apart = len(path[-1].round(decimals=1).unique(dim=0))
+    # The way is shown slowly at first, where most of it happens.
+    frames = (torch.linspace(0, 1, FRAMES).square() * STEPS).round().long().tolist() + [STEPS] * REST
+    circles = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9"/>' for x, y in target.tolist())
+    lines = "".join(f'<polyline points="{listed(points)}"/>' for points in path[::4].transpose(0, 1))
+    moving = "".join(dot(points[frames]) for points in path.transpose(0, 1))
+    still = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>' for x, y in path[-1].tolist())
+    x, y = placed(torch.zeros(2)).tolist()
+    return (
+        f'<g transform="translate({left} 20)">'
+        f'<text y="-6" font-size="14" font-weight="600" fill="var(--ink)">{name}: {apart} of {SIZE} points</text>'
+        f'<g fill="none" stroke="var(--muted)" stroke-width="1.3">{circles}</g>'
+        f'<g fill="none" stroke="var(--{colour})" stroke-opacity=".45" stroke-width="1.3">{lines}</g>'
+        f'<path d="M{x - 4} {y}h8m-4 -4v8" stroke="var(--ink)" stroke-width="1.4"/>'
+        f'<g fill="var(--{colour})"><g class="moving">{moving}</g><g class="still">{still}</g></g></g>'
+    )
+
+
+def dot(places: Tensor) -> str:
+    """A point that passes the places, `[frames, 2]`, again and again."""
+    turns = 'dur="6s" repeatCount="indefinite"'
+    ways = zip(("cx", "cy"), places.T.tolist(), strict=True)
+    parts = (
+        f'<animate attributeName="{axis}" values="{";".join(f"{p:.1f}" for p in values)}" {turns}/>'
+        for axis, values in ways
+    )
+    return f'<circle r="4.5">{"".join(parts)}</circle>'
+
+
+def listed(points: Tensor) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points.tolist())

@@ -1,7 +1,7 @@
 """Figures are drawn by the library when the site is built.
 
-`![what it shows](figures/NAME.svg)` in a page calls `draw()` of `docs/figures/NAME.py` and puts the drawing into the
-page itself: an image file could not follow the page's light and dark colours.
+`![what it shows](figures/NAME.svg)` in a page calls `draw()` of `docs/figures/NAME.py`, which gives a figure or an SVG
+element, and puts it into the page itself: an image file could not follow the page's light and dark colours.
 """
 
 import re
@@ -23,7 +23,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 @cache
 def picture(name: str) -> str:
-    """The SVG element that `docs/figures/NAME.py` draws."""
+    """What `docs/figures/NAME.py` draws, as an SVG element."""
     with style():
-        svg = as_svg(runpy.run_path(str(FIGURES / f"{name}.py"))["draw"](), name)
+        drawn = runpy.run_path(str(FIGURES / f"{name}.py"))["draw"]()
+    svg = drawn if isinstance(drawn, str) else as_svg(drawn, name)
     return re.sub(r"<!--.*?-->|\n\s*", " ", svg, flags=re.S)  # on one line: Markdown ends a block at an empty one

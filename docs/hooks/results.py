@@ -35,7 +35,7 @@ def page(results: Path) -> str:
 
 
 def _section(path: Path, text: str) -> str:
-    title, body = re.match(r"(?:# (.*)\n)?(.*)", text, flags=re.S).groups()  # type: ignore[union-attr]
+    title, body = re.match(r"(?:# ([^\n]*)\n)?(.*)", text, flags=re.S).groups()  # type: ignore[union-attr]
     title = title or " ".join(path.with_suffix("").parts).replace("table", "").strip().capitalize()
     body = re.sub(r"^#", "##", body, flags=re.M)
     body = re.sub(r"\]\((?![a-z]+:|#|/)", f"]({path.parent.as_posix()}/", body)
