@@ -1,6 +1,7 @@
-"""What all tests share: one thread, one seed, and small decoders for every combination of parts."""
+"""What all tests share: one thread, one seed, and the command line."""
 
 import os
+import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -23,3 +24,23 @@ def three_threads():
     torch.set_num_threads(3)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def setpred(monkeypatch, capsys, tmp_path):
+    """Run a command in an empty folder; gives exit code, output and errors."""
+    from setpred.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["setpred", *words])
+        try:
+            main()
+            code = 0
+        except SystemExit as exit_:
+            code = int(exit_.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run

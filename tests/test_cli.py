@@ -1,11 +1,8 @@
 """The command line as a person meets it: results on the screen, mistakes in one line."""
 
 import json
-import sys
 
 import pytest
-
-from setpred.cli import main
 
 TINY = [
     "data.train=64",
@@ -16,24 +13,6 @@ TINY = [
     "net.hidden=16",
     "net.latent=16",
 ]
-
-
-@pytest.fixture
-def setpred(monkeypatch, capsys, tmp_path):
-    """Run a command in an empty folder; gives exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["setpred", *words])
-        try:
-            main()
-            code = 0
-        except SystemExit as exit_:
-            code = int(exit_.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 def test_train_evaluate_check_report(setpred, tmp_path):

@@ -120,7 +120,7 @@ def predict(
     bar = progress.add_task("", total=total)
     several = total is None or total > batch
     # On a screen that shows the lines themselves a bar would be in their way.
-    with progress if several and not sys.stdout.isatty() else nullcontext(), torch.inference_mode():
+    with progress if several and not sys.stdout.isatty() else nullcontext():
         while requests := list(islice(inputs, batch)):
             read = in_threads(Request.tensor, requests) if images else map(Request.tensor, requests)
             tensors = torch.stack(list(read))

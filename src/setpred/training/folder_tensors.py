@@ -14,6 +14,7 @@ from ..data.scenes.picture import in_threads
 from .experiment import Batch
 
 
+@torch.inference_mode(False)  # Lightning asks for test data inside it, and other threads may not write to what it makes
 def read_tensors(dataset: FolderDataset, count: int) -> Batch:
     """The first `count` examples: inputs (images in bytes), sets `[count, size, dim]` and masks `[count, size]`."""
     schema, images = dataset.schema, dataset.inputs.kind == "image"

@@ -19,10 +19,11 @@ from ..matching import hungarian_loss
 from ..predictor import SetPredictor
 from ..schema import Real, Schema
 from ..standardized import Standardized
+from .clevr import ClevrNet
 from .experiment import Batch, Experiment, Splits
 from .folder_tensors import read_tensors
 from .parts import make_decoder
-from .settings import NetSettings, OptimSettings, Settings, SolverSettings
+from .settings import OptimSettings, Settings, SolverSettings
 
 DISTANCES = (0.5, 0.2, 0.1, 0.05)
 """At which average precision is measured, in the scale of the position."""
@@ -51,7 +52,7 @@ class FolderData:
 class FolderSettings(Settings):
     task: str = "folder"
     solver: SolverSettings = field(default_factory=lambda: SolverSettings(steps=20, clip=10.0))
-    net: NetSettings = field(default_factory=lambda: NetSettings(constraint="usual"))
+    net: ClevrNet = field(default_factory=lambda: ClevrNet(constraint="usual"))
     optim: OptimSettings = field(default_factory=lambda: OptimSettings(schedule="cosine"))
     data: FolderData = field(default_factory=FolderData)
 
@@ -85,7 +86,7 @@ def small(data: FolderData) -> dict[str, Any]:
 def quick(data: FolderData) -> dict[str, Any]:
     """A first look in a minute or two."""
     steps = 300 if data.kind == "image" else 1_000
-    narrow = {"net.hidden": 128, "net.latent": 128}
+    narrow = {"net.hidden": 128, "net.latent": 128, "net.width": 32}
     return small(data) | narrow | {"solver.steps": 10, "optim.steps": steps, "trainer.round": steps // 10}
 
 
@@ -155,6 +156,8 @@ class OwnFolder(Experiment):
         super().__init__()
         self.settings = settings
         data, net = settings.data, settings.net
+        if not data.tolerance > 0:
+            raise UsageError(f"data.tolerance is {data.tolerance}: use a number above 0")
         schema = self.schema = read_schema(data)
         encoder = make_input_encoder(data, net)
         decoder = make_decoder(settings, schema.size, schema.dim, schema=schema)
@@ -226,9 +229,9 @@ class Precision(SetAveragePrecision):
         return {name: value for name, value in super().compute().items() if not name.startswith("image_")}
 
 
-def make_input_encoder(data: FolderData, net: NetSettings) -> nn.Module:
+def make_input_encoder(data: FolderData, net: ClevrNet) -> nn.Module:
     if data.kind == "image":
-        return ImageEncoder(net.latent, data.size)
+        return ImageEncoder(net.latent, data.size, net.width)
     if data.kind == "vector":
         return Standardized(VectorEncoder(data.dim, net.hidden, net.latent), data.dim)
     return Standardized(SetEncoder(data.dim, net.hidden, net.latent, data.size), data.dim)
