@@ -169,7 +169,7 @@ def _widened(low: float, high: float) -> tuple[float, float]:
         wide_high = min(wide_high, 0.0)
     if not math.isfinite(wide_low) or not math.isfinite(wide_high):
         return low, high
-    return min(wide_low, low), max(wide_high, high)
+    return min(wide_low, low) + 0.0, max(wide_high, high) + 0.0  # never a negative zero
 
 
 def _reason(name: str, tally: Tally) -> str:

@@ -171,9 +171,13 @@ def _category(schema: Schema) -> str | None:
 
 
 def _looks(schema: Schema) -> list[tuple[str | int, str, str]]:
-    """A colour and a marker for each value of the first category."""
+    """A colour and a marker for each value of the first category; a value that names a colour has that one."""
+    from matplotlib.colors import CSS4_COLORS
+
     category = _category(schema)
     names = () if category is None else schema.fields[category].names  # type: ignore[attr-defined]
+    if all(name in CSS4_COLORS for name in names):
+        return [(name, str(name), MARKERS[0]) for name in names]
     places = enumerate(names)
     return [(name, COLOURS[i % len(COLOURS)], MARKERS[i // len(COLOURS) % len(MARKERS)]) for i, name in places]
 

@@ -185,11 +185,14 @@ class OwnFolder(Experiment):
                 raise UsageError(f"{dataset.path} holds {len(dataset)} examples, data.{name}={count} are asked for")
             with asked():
                 self._read[file] = read_tensors(dataset, count)
-            if name == "train" and isinstance(self.predictor.encoder, Standardized):
-                inputs = self._read[file][0]
-                rows = inputs if data.kind == "vector" else inputs[inputs[..., -1] > 0][:, :-1]
-                self.predictor.encoder.measure(rows)
+            if name == "train" and self.settings.optim.start is None:
+                self._measure(self._read[file][0])
         return self._read[file]
+
+    def _measure(self, inputs: Tensor) -> None:
+        if isinstance(self.predictor.encoder, Standardized):
+            rows = inputs if self.settings.data.kind == "vector" else inputs[inputs[..., -1] > 0][:, :-1]
+            self.predictor.encoder.measure(rows)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Images in bytes, vectors, or sets whose last number says which elements exist → `[batch, size, dim]`."""
