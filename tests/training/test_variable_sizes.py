@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from setpred.errors import UsageError
+from setpred.report import report
 from setpred.training.run import load_run, train
 from setpred.training.tasks import make_experiment, make_settings
 from setpred.training.verdicts import check_run
@@ -44,6 +45,7 @@ def test_a_run_of_sets_of_different_sizes_is_trained_loaded_and_checked(tmp_path
     assert 0 < result["metrics"]["loss"] < 5
     assert load_run(tmp_path / "run")[0].data.smallest == 2
     assert check_run(tmp_path / "run").multiset_equivariant
+    assert report([tmp_path / "run"], tmp_path / "report.html").exists()
 
 
 @pytest.mark.parametrize("smallest", [0, 7])

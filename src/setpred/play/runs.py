@@ -11,6 +11,7 @@ from torch import Tensor
 from ..errors import UsageError
 from ..matching import COSTS, assign
 from ..report.evidence import wrong_numbers
+from ..schema import Schema
 from ..training.autoencoding import Autoencoding
 from ..training.clevr import Clevr
 from ..training.numbering import Numberer, Numbering
@@ -143,10 +144,10 @@ def _objects(experiment: OwnFolder, batch: tuple[Tensor, ...], steps: int) -> di
     }
 
 
-def _right(schema: Any, sets: Tensor, target: Tensor, pairs: Tensor, tolerance: float) -> list[Any]:
+def _right(schema: Schema, sets: Tensor, target: Tensor, pairs: Tensor, tolerance: float) -> list[Any]:
     """Which fields of each element agree with its match: `[iterates, size, fields]`."""
     matched = torch.take_along_dim(target.expand_as(sets), pairs[..., None], dim=1)
-    return schema.right(sets, matched, tolerance).tolist()
+    return (schema.closeness(sets, matched, tolerance) >= 0.5).tolist()
 
 
 def _picture(image: Tensor) -> Image.Image:

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..errors import UsageError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[", "[::1]")  # the middleware cuts [::1]:8123 at its first colon
 
 
 def serve(runs: Sequence[Path] = (), host: str = "127.0.0.1", port: int = 8123, browser: bool = True) -> None:
@@ -19,7 +20,7 @@ def serve(runs: Sequence[Path] = (), host: str = "127.0.0.1", port: int = 8123, 
         from .server import make_app
     except ImportError as error:
         raise UsageError(f"the playground needs {error.name}: pip install 'setpred[play]'") from None
-    app = make_app(runs, (*LOOPBACK, "[") if host in LOOPBACK else ("*",))
+    app = make_app(runs, LOOPBACK_NAMES if host in LOOPBACK else ("*",))
     listener = listen(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
     print(f"setpred playground: {address} (stop with Ctrl+C)", flush=True)

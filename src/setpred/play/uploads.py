@@ -51,6 +51,6 @@ def _look(content: bytes) -> None:
     except Image.DecompressionBombError:
         raise UsageError(f"the picture has far too many pixels: up to {MAX_SIDE} a side can be read") from None
     except Exception:
-        raise UsageError(f"this is no picture that can be read: use {', '.join(FORMATS)}") from None
+        raise UsageError(f"this is not a whole picture: use an undamaged {', '.join(FORMATS)} file") from None
     if max(width, height) > MAX_SIDE:
         raise UsageError(f"the picture has {width}×{height} pixels: up to {MAX_SIDE} a side can be read")

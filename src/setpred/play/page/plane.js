@@ -74,5 +74,7 @@ function piles(points) {
     if (pile) pile[1] += 1;
     else found.push([point, 1]);
   }
-  return found.filter(([, many]) => many > 1);
+  // Only the largest of several piles in one place is labelled.
+  const large = found.filter(([, many]) => many > 1).sort((a, b) => b[1] - a[1]);
+  return large.filter(([[x, y]], i) => large.slice(0, i).every(([[a, b]]) => Math.hypot(x - a, y - b) > 0.5));
 }

@@ -86,13 +86,13 @@ export function startPoints() {
     iterations: knob("iterations", "iterations", "Steps of the inner optimisation", 1, 200, 1),
     momentum: knob("momentum", "momentum", "How much of the last step is kept", 0, 0.99, 0.01, decimals(2)),
     step: knob("step", "step", "How far a step goes", 0.05, 3, 0.05, decimals(2)),
-    spread: knob("spread", "spread", "How far apart the points start; 0: all equal", 0, 2, 0.05, (value) => (value ? value.toFixed(2) : "0, all equal")),
+    spread: knob("spread", "spread", "How far apart the points start; 0: all equal", 0, 2, 0.05, (value) => (value ? value.toFixed(2) : "all equal")),
   };
   byId("points-controls").append(
     size.element,
     ...Object.values(knobs).map(({ element }) => element),
     html("div", { class: "buttons" },
-      html("button", { id: "new-start", onclick: () => { state.seed += 1; ask(true); } }, "Another start"),
+      html("button", { id: "new-start", onclick: () => { state.seed += 1; ask(true); } }, "New start"),
       html("button", { id: "equal-start", onclick: () => { knobs.spread.set(0); state.spread = 0; ask(true); } }, "Equal start"),
       html("button", { id: "reset", onclick: () => {
         Object.assign(state, USUAL, { seed: 0 });

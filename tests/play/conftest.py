@@ -1,0 +1,53 @@
+"""Small finished runs of every task."""
+
+import json
+import random
+
+import pytest
+
+from setpred.training.run import train
+from setpred.training.tasks import make_settings
+
+TINY = {
+    "net.hidden": 16,
+    "net.latent": 16,
+    "optim.batch": 8,
+    "optim.steps": 2,
+    "trainer.round": 1,
+    "trainer.logger": None,
+    "data.train": 16,
+    "data.test": 8,
+}
+TASKS = {
+    "points": ("autoencoding", {"data.n": 6, "data.d": 2, "data.smallest": 2}),
+    "numbers": ("numbering", {"data.n": 6, "data.val": 8}),
+    "scene": ("clevr", {"data.size": 64, "net.width": 4, "solver.steps": 6, "solver.schedule": "2,4"}),
+}
+
+
+def write_folder(root):
+    """Vectors with as many objects as their first number says."""
+    root.mkdir()
+    draw = random.Random(0)
+
+    def line(i):
+        objects = [
+            {"at": [draw.random(), draw.random()], "kind": draw.choice(["cat", "dog"])} for _ in range(1 + i % 3)
+        ]
+        return json.dumps({"id": i, "vector": [len(objects), draw.random(), 1.0], "objects": objects})
+
+    (root / "train.jsonl").write_text("\n".join(map(line, range(16))))
+    (root / "val.jsonl").write_text("\n".join(map(line, range(16, 24))))
+    return root
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """A run folder for each kind of task, by name."""
+    root = tmp_path_factory.mktemp("runs")
+    tasks = {**TASKS, "objects": (str(write_folder(root / "data")), {})}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SETPRED_CACHE", str(root / "cache"))
+        for name, (task, changes) in tasks.items():
+            train(make_settings(task, "idspn", "quick", 0, TINY | changes), root / name, quiet=True)
+        yield {name: root / name for name in tasks}
