@@ -277,9 +277,7 @@ def csv(
     table: Annotated[Path, typer.Argument(metavar="CSV", help="One object a row.")],
     out: Imported,
     id: Annotated[str, typer.Option(help="Column that says to which example an object belongs.")] = "id",
-    inputs: Annotated[str, typer.Option(help="Columns of the input, by commas; none for the objects themselves.")] = (
-        "image"
-    ),
+    inputs: Annotated[str, typer.Option(help='Columns of the input, by commas; "" if the objects are it.')] = "image",
     val: Share = 0.1,
 ) -> None:
     """A table with one object a row."""

@@ -67,7 +67,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def small(data: FolderData) -> dict[str, Any]:
-    """Widths by the size of an output, steps by the number of examples: up to an hour on two cores for images."""
+    """Widths by the size of an output, steps by the number of examples."""
     images, schema = data.kind == "image", read_schema(data)
     width = 256 if schema.size * schema.dim <= 100 else 512
     batch = min(32 if images else 128, max(8, data.train // 10))
@@ -84,7 +84,7 @@ def small(data: FolderData) -> dict[str, Any]:
 
 
 def quick(data: FolderData) -> dict[str, Any]:
-    """A first look in a minute or two."""
+    """A first look: whether anything is learned at all."""
     steps = 300 if data.kind == "image" else 1_000
     narrow = {"net.hidden": 128, "net.latent": 128, "net.width": 32}
     return small(data) | narrow | {"solver.steps": 10, "optim.steps": steps, "trainer.round": steps // 10}
