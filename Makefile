@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help setup demo play screenshots test docs lint bench format clean
+.PHONY: help setup demo play screenshots test nightly docs lint bench format clean
 .DELETE_ON_ERROR:
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make demo     set up, then see the main job end to end in a few minutes"
 	@echo "make play     the playground in the browser"
 	@echo "make test     set up, then run all tests and the examples in docstrings"
+	@echo "make nightly  the long tests (kills, fuzz, numerics, load), counted in results/trust.json"
 	@echo "make bench    speed and memory, into results/bench/"
 	@echo "make docs     the documentation, into site/; a warning is an error"
 	@echo "make lint     ruff and mypy"
@@ -51,6 +52,10 @@ bench: setup
 # One thread a worker: two workers with two threads each would wait for one another.
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# One test at a time: some measure, some fill both cores. TESTS=tests/PATH runs a part.
+nightly: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly --trust results/trust.json $(TESTS)
 
 # NO_MKDOCS_2_WARNING: the theme otherwise advertises its successor in every build.
 docs: setup

@@ -9,6 +9,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+from trust import pytest_addoption, pytest_configure, tally  # noqa: F401
+
 settings.register_profile("setpred", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("setpred")
 

@@ -1,0 +1,60 @@
+"""What the long tests did, kept as `results/trust.json`: an entry a test, with its counts.
+
+A test that is run again replaces its own entry and leaves the others, so a night may be run in parts.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from setpred.files import replacing
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--trust", type=Path, metavar="FILE", help="write what was tested, and how often, to this file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path = config.getoption("--trust")
+    if path is not None and not hasattr(config, "workerinput"):  # pytest-xdist's workers report to the one that writes
+        config.pluginmanager.register(Record(path))
+
+
+@pytest.fixture
+def tally(request: pytest.FixtureRequest) -> Callable[[str, Any], None]:
+    """`tally("kills of a training", 50)` notes what a test did, in numbers or plain JSON values."""
+
+    def note(name: str, count: Any) -> None:
+        request.node.user_properties.append((name, count))
+
+    return note
+
+
+class Record:
+    """Collects outcomes and counts, and writes them when the last test has ended."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.tests: dict[str, dict[str, Any]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        entry = self.tests.setdefault(report.nodeid, {"outcome": "passed", "seconds": 0.0})
+        entry["seconds"] = round(entry["seconds"] + report.duration, 1)
+        if report.outcome != "passed":
+            entry["outcome"] = report.outcome
+        if report.user_properties:
+            entry["counts"] = dict(report.user_properties)
+
+    def pytest_sessionfinish(self) -> None:
+        from setpred.training.run import commit  # here, because it loads Lightning
+
+        known = json.loads(self.path.read_text()) if self.path.exists() else {}
+        made = {"date": date.today().isoformat(), "commit": commit()}
+        tests = known.get("tests", {}) | {name: entry | made for name, entry in self.tests.items()}
+        with replacing(self.path) as temporary:
+            record = {"command": "make nightly", "tests": dict(sorted(tests.items()))}
+            temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
