@@ -117,7 +117,8 @@ def test_all_that_was_asked_for_is_there(page):
         assert title in text
     assert "share of the mean held by the worst 1 %" in text
     assert "1 run has not finished" in text
-    assert "0 of 1,500" in text
+    steps = make_settings("numbering", "bilstm", "quick").optim.steps
+    assert f"0 of {steps:,}" in text
     assert "first two of 3 dimensions" in text
 
 
