@@ -50,6 +50,7 @@ def to_onnx(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Te
         )
     assert program is not None
     model = program.model_proto
+    _drop_unused(model.graph)
     _name_batch(model.graph, model.graph.input[0].type.tensor_type.shape.dim[0].dim_param)
     onnx.helper.set_model_props(model, {key: _text(value) for key, value in about(predictor).items()})
     with replacing(Path(path)) as temporary:
@@ -99,9 +100,25 @@ def _name_batch(graph: Any, symbol: str) -> None:
         for dimension in value.type.tensor_type.shape.dim:
             if dimension.dim_param == symbol:
                 dimension.dim_param = "batch"
-    for attribute in (attribute for node in graph.node for attribute in node.attribute):
-        if attribute.HasField("g"):
-            _name_batch(attribute.g, symbol)
+    for body in _bodies(graph):
+        _name_batch(body, symbol)
+
+
+def _drop_unused(graph: Any) -> None:
+    """Constants that torch's exporter has folded away but left in the file, of which onnxruntime would warn."""
+    used = _used(graph)
+    for constant in [constant for constant in graph.initializer if constant.name not in used]:
+        graph.initializer.remove(constant)
+
+
+def _used(graph: Any) -> set[str]:
+    names = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+    return names.union(*(_used(body) for body in _bodies(graph)))
+
+
+def _bodies(graph: Any) -> list[Any]:
+    """The graphs inside its nodes, as that of a loop."""
+    return [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
 
 
 def _text(value: Any) -> str:
