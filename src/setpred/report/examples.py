@@ -84,7 +84,7 @@ def example_figure(
             _draw_map(axes[1][column], schema, str(position), things)
         _draw_words(axes[-1][column], schema, things, lines)
     if mapped:
-        _share_frame(axes[1])
+        _share_frame(axes[1], down=kind == "image" and schema.fields[str(position)].dim == 2)
     if (category := _category(schema)) is not None:
         for name, colour, marker in _looks(schema)[:12]:
             axes[-1][0].scatter([], [], color=colour, marker=marker, s=24, label=f"{category} {name}")
@@ -131,8 +131,8 @@ def _draw_map(axes: "Axes", schema: Schema, position: str, things: Objects) -> N
     axes.tick_params(labelsize=7)
 
 
-def _share_frame(row: "Sequence[Axes]") -> None:
-    """One frame for all maps, so that they can be compared."""
+def _share_frame(row: "Sequence[Axes]", down: bool) -> None:
+    """One frame for all maps, so that they can be compared; `down` where the second number grows as in images."""
     bounds = [axes.dataLim for axes in row if axes.collections]
     if bounds:
         low = np.min([bound.min for bound in bounds], axis=0)
@@ -140,6 +140,8 @@ def _share_frame(row: "Sequence[Axes]") -> None:
         room = 0.1 * np.maximum(high - low, 1e-3 * np.maximum(np.abs(high), 1.0))
         for axes in row:
             axes.set(xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
+            if down:
+                axes.invert_yaxis()
 
 
 def _draw_words(axes: "Axes", schema: Schema, things: Objects, lines: int) -> None:
