@@ -149,7 +149,7 @@ def _open(path: Path) -> Any:
     try:
         # A device or a pipe would block or never end.
         if not path.is_file():
-            raise ValueError(f"the image {path.name!r} is missing: add the file or drop the line")
+            raise ValueError(f"the image {os.path.relpath(path)!r} is missing: add the file or drop the line")
         image = Image.open(path, formats=FORMATS)
     except ValueError:
         raise
