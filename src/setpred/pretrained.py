@@ -29,7 +29,7 @@ class Pretrained(nn.Module):
 
         Parts of your own classes are saved with their weights but without a recipe: `from_pretrained` asks for them.
         """
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         folder = Path(folder)
         if (folder / "config.yaml").exists():
@@ -40,7 +40,7 @@ class Pretrained(nn.Module):
         # Cloned, because safetensors refuses weights that share memory.
         weights = {name: value.detach().cpu().clone().contiguous() for name, value in self.state_dict().items()}
         with replacing(folder / WEIGHTS) as temporary:
-            save_file(weights, temporary, metadata={"format": "pt"})
+            temporary.write_bytes(save(weights, metadata={"format": "pt"}))
         with replacing(folder / CONFIG) as temporary:
             temporary.write_text(json.dumps(config, indent=2, allow_nan=False) + "\n", encoding="utf-8")
         return folder
@@ -61,7 +61,7 @@ class Pretrained(nn.Module):
             if key not in plain:
                 raise unknown(f"part of {plain.get('class')}", key, [name for name in plain if name != "class"])
         try:
-            with torch.random.fork_rng(devices=[]):  # the random weights of a fresh model are thrown away
+            with torch.device("meta"):  # the weights come from their file, so that no configuration asks for memory
                 model = build(plain, **parts)
         except UsageError as error:
             raise UsageError(f"{folder / CONFIG}: {error}") from None

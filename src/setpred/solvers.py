@@ -150,7 +150,7 @@ class TorchOptimizer(Solver):
             return False
         try:  # some overwrite what their own backward pass needs
             with torch.enable_grad():
-                first = sets = torch.zeros(1, 1, 2, requires_grad=True)
+                first = sets = torch.zeros(1, 1, 2, requires_grad=True, device="cpu")  # even in a model on meta
                 state = None
                 for t in range(3):
                     sets, state = self.update(sets, (sets + 1) * (t + 1), state, t)
@@ -190,9 +190,9 @@ class TorchOptimizer(Solver):
         try:
             paths = []
             for scale in (1.0, 3.0):
-                sets, state = torch.zeros(2, 3, 2), None
+                sets, state = torch.zeros(2, 3, 2, device="cpu"), None
                 for t in range(3):
-                    grad = torch.linspace(-1, 2, 12).view(2, 3, 2) * (t + 1)
+                    grad = torch.linspace(-1, 2, 12, device="cpu").view(2, 3, 2) * (t + 1)
                     grad[1] *= scale
                     sets, state = self.update(sets, grad, state, t)
                 paths.append(sets[0])

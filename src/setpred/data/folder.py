@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 from setpred.data.infer import inspect
 from setpred.data.inputs import Inputs, check_image, kind_of, path_inside
 from setpred.data.records import DataError, Problems, Record, parse, read_records
+from setpred.plain_yaml import read_yaml
 from setpred.schema import Schema
 from setpred.schema.values import short
 
@@ -123,28 +124,9 @@ def read_schema(path: str | Path) -> Schema:
     if len(text) > MAX_SCHEMA:
         raise DataError(path, [f"larger than {MAX_SCHEMA >> 10} kB: a schema is a few lines"])
     try:
-        return Schema.from_dict(_read_yaml(text))
+        return Schema.from_dict(read_yaml(text))
     except ValueError as error:
         raise DataError(path, [str(error)]) from None
-
-
-def _read_yaml(text: bytes) -> Any:
-    try:
-        # A few lines of aliases or brackets can cost gigabytes or minutes, so they are refused first.
-        depth = 0
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if isinstance(event, yaml.AliasEvent) or depth > 8:
-                raise ValueError(f"line {event.start_mark.line + 1}: aliases or deep nesting: write plain values")
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}: " if mark is not None else ""
-        reason = " ".join((getattr(error, "problem", None) or "wrong characters").split())
-        raise ValueError(f"{place}not YAML ({reason}): write size and fields") from None
-    except (TypeError, LookupError, AttributeError) as error:
-        # PyYAML lets these through for tagged values that it cannot make.
-        raise ValueError(f"not YAML ({type(error).__name__}): write size and fields") from None
 
 
 def schema_text(schema: Schema) -> str:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import UsageError
+from ..plain_yaml import read_yaml
 
 
 @dataclass
@@ -128,8 +128,8 @@ def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
         if not equals or not key:
             raise UsageError(f"{word!r} is not a setting: write key=value, such as solver.steps=40")
         try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
+            value = read_yaml(text)
+        except ValueError:
             raise UsageError(f"{word!r}: the value {text!r} cannot be read") from None
         overrides[key] = None if isinstance(value, str) and value.lower() == "none" else value
     return overrides
