@@ -7,6 +7,7 @@ projector (on the tangent of the active face), which lets an implicit adjoint so
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 import torch
 from torch import Tensor
@@ -106,9 +107,8 @@ class Ball(Constraint):
         _positive("Ball", "radius", self.radius)
 
     def __call__(self, sets: Tensor) -> Tensor:
-        norm = sets.norm(dim=-1, keepdim=True)
-        outside = norm > self.radius
-        return torch.where(outside, sets * (self.radius / norm.where(outside, torch.ones_like(norm))), sets)
+        largest, scaled, norm = _measured(sets)
+        return torch.where(norm * largest > self.radius, scaled * (self.radius / norm), sets)
 
 
 @dataclass
@@ -126,10 +126,10 @@ class Sphere(Constraint):
         _positive("Sphere", "radius", self.radius)
 
     def __call__(self, sets: Tensor) -> Tensor:
-        norm = sets.norm(dim=-1, keepdim=True)
+        largest, scaled, norm = _measured(sets)
         axis = torch.zeros_like(sets)
         axis[..., 0] = self.radius
-        return torch.where(norm > 0, sets * (self.radius / norm.where(norm > 0, torch.ones_like(norm))), axis)
+        return torch.where(largest == 0, axis, scaled * (self.radius / norm))
 
 
 @dataclass
@@ -167,6 +167,16 @@ class Fields(Constraint):
         return all(part.can_hold(given[..., start:stop]) for (start, stop), part in self.parts.items())
 
 
+def _measured(sets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The largest number of each element, the element divided by it, and the length of that.
+
+    So that no square is too large or too small for its type; the origin gets the length 1.
+    """
+    largest = sets.detach().abs().amax(dim=-1, keepdim=True)
+    scaled = sets / largest.where(largest != 0, 1.0)
+    return largest, scaled, scaled.where(largest != 0, 1.0).norm(dim=-1, keepdim=True)
+
+
 def _positive(constraint: str, name: str, value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{constraint}: {name} is {value}, it must be above 0")
+    if not (value > 0 and isfinite(value)):
+        raise ValueError(f"{constraint}: {name} is {value}, it must be above 0 and finite")

@@ -102,6 +102,6 @@ class LearnedInit(Init):
 
 
 def _positive(std: float) -> float:
-    if not std >= 0:
-        raise ValueError(f"std is {std}: the spread of the initial set cannot be negative")
+    if not 0 <= std < torch.inf:
+        raise ValueError(f"std is {std}: the spread of the initial set cannot be negative or infinite")
     return std

@@ -127,7 +127,7 @@ def read_curve(path: Path) -> dict[str, list[float]]:
             rows = list(csv.DictReader(file))
         return {name: [float(row[name] or "nan") for row in rows] for name in (rows[0] if rows else {})}
     except (ValueError, TypeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is damaged: {error}") from None
+        raise UsageError(f"{path} is damaged: {str(error)[:100]}") from None
 
 
 def describe(run: Run, among: Iterable[Run], without: tuple[str, ...] = (), always: bool = False) -> str:

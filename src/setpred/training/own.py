@@ -163,7 +163,7 @@ class OwnFolder(Experiment):
         decoder = make_decoder(settings, schema.size, schema.dim, schema=schema)
         self.predictor = SetPredictor(encoder, decoder, schema)
         # With all shares at 1 the two are the same, and the named one is compiled.
-        self.cost = "huber" if bool((schema.weights == 1).all()) else schema.cost
+        self.cost = "huber" if all(field.share == 1 for field in schema.fields.values()) else schema.cost
         self.evaluation_batch = max(1, min(512, 2**23 // (schema.size**2 * schema.dim)))
         if schema.presence:
             self.pooled = Precision(schema, distances(schema))

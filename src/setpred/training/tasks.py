@@ -76,7 +76,10 @@ def make_settings(
 
 def make_experiment(settings: Settings) -> Experiment:
     with asked():
-        return find_task(settings.task).experiment(settings)
+        try:
+            return find_task(settings.task).experiment(settings)
+        except (RuntimeError, TypeError, ArithmeticError) as error:  # what torch says to widths that cannot be
+            raise UsageError(f"the settings make no model: {str(error).splitlines()[0]}") from None
 
 
 def as_named(task: str) -> dict[str, str]:
