@@ -1,5 +1,6 @@
 """The command line: `setpred --help`."""
 
+import errno
 import json
 import os
 import sys
@@ -19,6 +20,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Set prediction for PyTorch: a vector, an image or a set in, a multiset out.",
 )
+
+REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
+"""Errors of the system that a person can do something about."""
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings, such as solver.steps=40.")
@@ -40,7 +44,7 @@ def train(
     resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
 ) -> None:
     """Train a model; the run folder holds its settings, metrics, weights and result."""
-    from .training.run import read_config, resumed_as_asked
+    from .training.run import read_config, resumed_as_asked, speaks
     from .training.run import train as run_training
     from .training.settings import parse_overrides
     from .training.tasks import as_named, make_settings
@@ -52,7 +56,7 @@ def train(
         settings = resumed_as_asked(read_config(folder), {k: v for k, v in asked.items() if v is not None}, folder)
     else:
         settings = make_settings(task, model or "idspn", preset or "small", seed or 0, changes)
-    if settings.task == "folder":
+    if settings.task == "folder" and speaks():
         from .training.own import summary
 
         typer.echo(summary(settings))
@@ -60,8 +64,9 @@ def train(
         result = run_training(settings, folder, resume=resume)
     except KeyboardInterrupt:
         raise UsageError(f"stopped: go on with the same command and --out {folder} --resume") from None
-    show_metrics({str(settings.optim.steps): result["metrics"]}, "step")
-    typer.echo(f"{folder} ({result['seconds']:.0f} s). Next: setpred report {folder}")
+    if speaks():
+        show_metrics({str(settings.optim.steps): result["metrics"]}, "step")
+        typer.echo(f"{folder} ({result['seconds']:.0f} s). Next: setpred report {folder}")
 
 
 @app.command()
@@ -318,6 +323,11 @@ def main() -> None:
         app()
     except UsageError as error:
         print(f"setpred: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in REFUSALS:
+            raise
+        print(f"setpred: {error.filename or 'a file'} cannot be used ({error.strerror})", file=sys.stderr)
         sys.exit(2)
 
 

@@ -1,25 +1,39 @@
 """Files that are whole or not there."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+
+from .errors import UsageError
 
 
-class replacing:
-    """Write beside a file and put the result in its place at once, so that no reader ever sees half of it."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Write beside a file and put the result in its place at once, so that no reader ever sees half of it.
 
-    def __init__(self, path: Path):
-        self.path = path
-        self.temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    A full disk, or a folder that may not be written to, is an error of one line; what was there before stays.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        if error.filename is not None and Path(error.filename) not in (temporary, *path.parents):
+            raise
+        raise UsageError(
+            f"{path} cannot be written ({error.strerror}): make room there, or choose another place"
+        ) from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
-    def __enter__(self) -> Path:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        return self.temporary
 
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        if error is None and self.temporary.exists():
-            with self.temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            self.temporary.replace(self.path)
-        else:
-            self.temporary.unlink(missing_ok=True)
+def remove_remains(folder: Path) -> None:
+    """Delete what killed processes left of files they were writing in a folder."""
+    for temporary in folder.rglob(".*.tmp"):
+        with suppress(OSError):
+            temporary.unlink()

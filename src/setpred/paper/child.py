@@ -23,8 +23,6 @@ def main(folder: Path, order: dict[str, Any]) -> int:
     from .outcomes import record_failure
 
     (folder / "failure.json").unlink(missing_ok=True)
-    for left_by_a_killed_process in folder.rglob(".*.tmp"):
-        left_by_a_killed_process.unlink(missing_ok=True)
     settings = make_settings(**order)
     try:
         train(settings, folder, resume=True, quiet=True)

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from ..errors import UsageError
 from ..files import replacing
-from ..training.run import read_config, read_result, summary
+from ..training.run import HARMLESS, read_config, read_result, summary
 from ..training.settings import Settings, flatten, to_dict
-from .plan import HARMLESS, Run
+from .plan import Run
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def record_failure(folder: Path, settings: Settings, error: Exception) -> None:
     """
     progress = read_progress(folder)
     reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-    diverged = "NaN" in reason
+    diverged = "NaN" in reason and not isinstance(error, UsageError)
     if diverged:
         reason = f"diverged after step {progress.step} ({reason})"
     failure = {**summary(settings, progress.step, progress.seconds, {}), "reason": reason, "diverged": diverged}

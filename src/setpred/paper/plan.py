@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, unknown
+from ..training.run import HARMLESS
 from ..training.settings import Settings, parse_overrides
 from ..training.tasks import TASKS, find_task, make_settings
 from .published import Cell, Table, find_table
-
-# Where and how a run is computed and watched, not what it computes.
-HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.logger")
 
 
 @dataclass(frozen=True)

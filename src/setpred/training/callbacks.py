@@ -1,11 +1,14 @@
 """What happens around training: the table of metrics, the checkpoints, the progress bar."""
 
 import csv
+import io
 from pathlib import Path
 from typing import Any
 
 import lightning as L
+import torch
 from lightning.pytorch.callbacks import Checkpoint, ProgressBar
+from lightning.pytorch.plugins.io import TorchCheckpointIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -39,6 +42,20 @@ class MetricsTable:
             table.writerows(self.rows)
 
 
+class WholeFiles(TorchCheckpointIO):
+    """Checkpoints that appear whole, or an error.
+
+    Lightning's own way through the system's temporary folder leaves its remains there when it is killed, and says
+    nothing where a checkpoint may not be written.
+    """
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        content = io.BytesIO()  # a full disk is then an OSError, which says so
+        torch.save(checkpoint, content)
+        with replacing(Path(path)) as temporary:
+            temporary.write_bytes(content.getbuffer())
+
+
 class Rounds(Checkpoint):
     """After each round: the metrics are written, then the checkpoint, and the best one kept."""
 
@@ -49,6 +66,7 @@ class Rounds(Checkpoint):
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         self.table.reopen(trainer.global_step)
+        self._stop_if_patience_is_over(trainer, module)  # it may have been killed after its last round
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         assert isinstance(module, TrainingModule)
@@ -61,8 +79,11 @@ class Rounds(Checkpoint):
         if trainer.is_global_zero:
             self.table.write(trainer, module)
         for name in ("best", "last") if improved else ("last",):
-            with replacing(self.folder / f"{name}.ckpt") as temporary:
-                trainer.save_checkpoint(temporary)
+            trainer.save_checkpoint(self.folder / f"{name}.ckpt")
+        self._stop_if_patience_is_over(trainer, module)
+
+    def _stop_if_patience_is_over(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        assert isinstance(module, TrainingModule)
         patience = module.settings.trainer.patience
         if patience is not None and self.since_best >= patience:
             trainer.should_stop = True

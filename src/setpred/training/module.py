@@ -73,9 +73,14 @@ class TrainingModule(L.LightningModule):
                     part.solver.steps = iterations
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        loss = self.experiment.loss(self.experiment.augment(batch))
+        loss = self.experiment.loss(self.experiment.augment(batch)) * self._weight(len(batch[0]))
         self._add("train", {"loss": loss, **self.experiment.diagnostics()})
         return loss
+
+    def _weight(self, share: int) -> float:
+        """What makes the mean over processes, whose shares of a batch may differ by one, the mean over examples."""
+        whole = min(self.settings.optim.batch, len(self.data("train")[0]))
+        return share * self.trainer.world_size / whole
 
     def on_train_epoch_end(self) -> None:
         self.seconds += time.perf_counter() - self._started

@@ -18,17 +18,21 @@ from typing import Any
 import lightning as L
 import torch
 import yaml
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from lightning.pytorch.utilities import rank_zero_only
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
 
 from ..errors import UsageError
-from ..files import replacing
-from .callbacks import Bar, MetricsTable, Rounds
+from ..files import remove_remains, replacing
+from ..plain_yaml import read_yaml
+from .callbacks import Bar, MetricsTable, Rounds, WholeFiles
 from .experiment import Experiment, mixed_seed
 from .module import TrainingModule
 from .settings import Settings, changed, flatten, to_dict
 from .tasks import find_task, make_experiment
 
+HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.logger")
+"""Where and how a run is computed and watched, not what it computes."""
 LOGGERS = ("tensorboard", "wandb", "mlflow", "none")
 
 
@@ -36,21 +40,24 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
     """Train into the folder `out`, evaluate, and return what is written to `result.json`."""
     if resume and (out / "config.yaml").exists():
         settings = resumed_as_asked(read_config(out), _what_counts(settings), out)
-    elif not resume and out.exists() and any(out.iterdir()):
-        raise UsageError(f"{out} is not empty: choose another --out, or go on with --resume")
-    if (out / "result.json").exists():
+    if resume and (out / "result.json").exists():
         return read_result(out)
 
     torch.manual_seed(mixed_seed(settings.seed, 0))
     module = TrainingModule(make_experiment(settings), settings)
     if settings.optim.start is not None:
         load_weights(module.experiment, Path(settings.optim.start))
-    for split in ("train", "val", "test"):
-        module.data(split)  # before anything is written: what cannot be trained leaves no folder behind
-    write_config(settings, out)
-    last = out / "checkpoints" / "last.ckpt"
     with _calm():
         trainer = make_trainer(settings, out, module.experiment.monitor, quiet)
+        if trainer.is_global_zero and not resume and out.exists() and any(out.iterdir()):
+            raise UsageError(f"{out} is not empty: choose another --out, or go on with --resume")
+        for split in ("train", "val", "test"):
+            module.data(split)  # before anything is written: what cannot be trained leaves no folder behind
+        _check_shares(module, trainer.world_size)
+        if trainer.is_global_zero:
+            remove_remains(out)
+            write_config(settings, out)
+        last = out / "checkpoints" / "last.ckpt"
         trainer.fit(module, ckpt_path=last if resume and last.exists() else None, weights_only=True)
         if trainer.interrupted:
             raise KeyboardInterrupt
@@ -62,10 +69,15 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
     result = summary(settings, trainer.global_step, module.seconds, metrics)
     if trainer.is_global_zero:
         with replacing(out / "model.safetensors") as temporary:
-            save_file(module.experiment.state_dict(), temporary)
+            temporary.write_bytes(save(module.experiment.state_dict()))
         with replacing(out / "result.json") as temporary:
             temporary.write_text(json.dumps(result, indent=2) + "\n")
     return result
+
+
+def speaks() -> bool:
+    """Whether this is the one process, of all that train together, which tells a person about it."""
+    return getattr(rank_zero_only, "rank", 0) == 0
 
 
 def evaluate(run: Path, overrides: dict[str, Any] | None = None) -> dict[str, float]:
@@ -80,6 +92,12 @@ def evaluate(run: Path, overrides: dict[str, Any] | None = None) -> dict[str, fl
 def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settings, Experiment]:
     """The settings and the trained experiment of a run folder."""
     settings = changed(read_config(run), overrides or {})
+    try:
+        with torch.device("meta"):  # damaged settings may ask for any amount of memory
+            planned = make_experiment(settings)
+    except UsageError as error:
+        raise UsageError(f"{run / 'config.yaml'}: {error}") from None
+    check_weights(planned, run)
     experiment = make_experiment(settings)
     load_weights(experiment, run)
     return settings, experiment.eval()
@@ -87,14 +105,25 @@ def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settin
 
 def load_weights(experiment: Experiment, run: Path) -> None:
     """Give an experiment the weights of a finished run."""
-    weights = run / "model.safetensors"
-    if not weights.exists():
+    check_weights(experiment, run)
+    experiment.load_state_dict(load_file(run / "model.safetensors"))
+
+
+def check_weights(experiment: Experiment, run: Path) -> None:
+    """Raise unless the weights of a finished run have the names and shapes of this experiment's, by their header."""
+    path = run / "model.safetensors"
+    if not path.exists():
         raise UsageError(f"{run} holds no model.safetensors: the run has not finished, go on with --resume")
     try:
-        experiment.load_state_dict(load_file(weights))
-    except (SafetensorError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"{weights} does not fit the run's config.yaml or is damaged ({reason})") from None
+        with safe_open(path, "pt") as file:
+            stored = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise UsageError(f"{path} is damaged ({str(error).splitlines()[0]}): train again") from None
+    own = {name: list(value.shape) for name, value in experiment.state_dict().items()}
+    for name in own | stored:
+        if own.get(name) != stored.get(name):
+            found, wanted = stored.get(name, "missing"), own.get(name, "unknown")
+            raise UsageError(f"{path} does not fit the run's config.yaml: {name} is {found} there, {wanted} here")
 
 
 def read_config(run: Path) -> Settings:
@@ -103,12 +132,14 @@ def read_config(run: Path) -> Settings:
     if not run.is_dir():
         raise UsageError(f"there is no run folder {run}: name the --out of a training")
     try:
-        written = yaml.safe_load(path.read_text())
+        written = read_yaml(path.read_bytes())
         task = find_task(written.pop("task"))
         return changed(task.settings(), flatten(written))
     except FileNotFoundError:
         raise UsageError(f"{run} is not a run folder: it holds no config.yaml") from None
-    except (yaml.YAMLError, AttributeError, KeyError, UnicodeDecodeError) as error:
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
 
 
@@ -127,19 +158,28 @@ def read_result(run: Path) -> dict[str, Any]:
 
 
 def resumed_as_asked(settings: Settings, asked: Mapping[str, Any], run: Path) -> Settings:
-    """The settings of a run to go on with, which must be what is asked for."""
+    """The settings of a run to go on with, which must be what is asked for; it may go on elsewhere."""
     written = flatten(to_dict(settings))
     for key, value in asked.items():
         if key not in written:
             changed(settings, {key: value})  # says which key was meant
-        if written[key] != value:
+        if written[key] != value and key not in HARMLESS:
             raise UsageError(f"{run} was started with {key}={written[key]}, not {value}: resume it as it was")
-    return settings
+    return changed(settings, {key: asked[key] for key in HARMLESS if key in asked})
 
 
 def _what_counts(settings: Settings) -> dict[str, Any]:
-    """What decides the result of a run; the rest (devices, loggers) may change when it goes on."""
-    return {key: value for key, value in flatten(to_dict(settings)).items() if not key.startswith("trainer.")}
+    """All but how often a run is judged and saved, which stays as it was."""
+    every = flatten(to_dict(settings))
+    return {key: value for key, value in every.items() if key in HARMLESS or not key.startswith("trainer.")}
+
+
+def _check_shares(module: TrainingModule, processes: int) -> None:
+    """Each process needs a share of every batch and of every split, or the others would wait for it."""
+    counts = {f"data.{split}": len(data[0]) for split in ("train", "val", "test") if (data := module.data(split))}
+    for name, count in {"optim.batch": module.settings.optim.batch, **counts}.items():
+        if count < processes:
+            raise UsageError(f"{name} is {count}, to be shared by {processes} processes: use fewer trainer.devices")
 
 
 def write_config(settings: Settings, out: Path) -> None:
@@ -168,6 +208,7 @@ def make_trainer(settings: Settings, out: Path | None, monitor: str | None, quie
         num_sanity_val_steps=0,
         reload_dataloaders_every_n_epochs=1,
         use_distributed_sampler=False,
+        plugins=WholeFiles(),
         default_root_dir=out,
         log_every_n_steps=1,
     )
