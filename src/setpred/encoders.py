@@ -32,7 +32,7 @@ class SetEncoder(Pretrained):
 
     def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
         """Sets `[batch, size, dim]`, mask `[batch, size]` → `[batch, latent]`."""
-        check_sets(sets, self.dim, mask)
+        sets = checked_sets(sets, self.dim, mask)
         return self.pool(self.net(sets), mask)
 
 
@@ -52,7 +52,7 @@ class RelationEncoder(Pretrained):
 
     def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
         """Sets `[batch, size, dim]`, mask `[batch, size]` → `[batch, latent]`."""
-        check_sets(sets, self.dim, mask)
+        sets = checked_sets(sets, self.dim, mask)
         n = sets.shape[1]
         first = sets.unsqueeze(2).expand(-1, -1, n, -1)
         pairs = torch.cat([first, first.transpose(1, 2)], dim=-1).flatten(1, 2)  # [batch, n * n, 2 * dim]
@@ -95,11 +95,17 @@ def _make_pool(pool: str | nn.Module, latent: int, size: int) -> nn.Module:
     return FSPool(latent, size) if pool == "fs" else POOLS[pool]()
 
 
-def check_sets(sets: Tensor, dim: int, mask: Tensor | None) -> None:
-    """Raise unless sets are `[batch, size, dim]`, size at least 1, and the mask is bool `[batch, size]` or None."""
+def checked_sets(sets: Tensor, dim: int, mask: Tensor | None) -> Tensor:
+    """The sets `[batch, size, dim]`, size at least 1, zero where the mask (bool `[batch, size]`) says there is nothing.
+
+    What padding holds may be NaN, and that times the zero gradient of an absent element would be NaN in the weights.
+    """
     if sets.ndim != 3 or sets.shape[-1] != dim:
         raise ValueError(f"sets are {list(sets.shape)}, this network takes [batch, size, {dim}]")
     if sets.shape[1] == 0:
         raise ValueError("the sets have no place for an element: for sets that may be empty pass padding and a mask")
-    if mask is not None and (mask.shape != sets.shape[:2] or mask.dtype != torch.bool):
+    if mask is None:
+        return sets
+    if mask.shape != sets.shape[:2] or mask.dtype != torch.bool:
         raise ValueError(f"mask is {list(mask.shape)} {mask.dtype}, the sets need {list(sets.shape[:2])} torch.bool")
+    return sets.masked_fill(~mask.unsqueeze(-1), 0.0)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from setpred.encoders import check_sets
+from setpred.encoders import checked_sets
 
 
 class BiLSTM(nn.Module):
@@ -30,7 +30,7 @@ class BiLSTM(nn.Module):
 
     def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
         """`[batch, n, dim]` and the valid elements `[batch, n]`, which come first, to `[batch, n, out]`."""
-        check_sets(sets, self.dim, mask)
+        sets = checked_sets(sets, self.dim, mask)
         features = self.source(sets)
         if mask is None:
             return self.head(self.lstm(features)[0])

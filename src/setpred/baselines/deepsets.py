@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from setpred.encoders import check_sets
+from setpred.encoders import checked_sets
 
 
 class DeepSets(nn.Module):
@@ -26,7 +26,7 @@ class DeepSets(nn.Module):
 
     def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
         """`[batch, n, dim]` and the valid elements `[batch, n]` to `[batch, n, out]`, 0 where not valid."""
-        check_sets(sets, self.dim, mask)
+        sets = checked_sets(sets, self.dim, mask)
         return self.second(self.first(sets, mask).relu(), mask)
 
 

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from setpred.encoders import check_sets
+from setpred.encoders import checked_sets
 
 PositionalEncoding = Literal["none", "random", "sinusoidal"]
 
@@ -70,7 +70,7 @@ class Transformer(nn.Module):
         Returns:
             `[batch, n, out]`.
         """
-        check_sets(sets, self.dim, mask)
+        sets = checked_sets(sets, self.dim, mask)
         # Attention over nothing is NaN, so a set without elements attends to its padding.
         padding = None if mask is None else ~mask & mask.any(dim=1, keepdim=True)
         features = self.transformer(
