@@ -1,6 +1,7 @@
 """Small finished runs of every task."""
 
 import json
+import os
 import random
 
 import pytest
@@ -13,13 +14,18 @@ TINY = {
     "net.latent": 16,
     "optim.batch": 8,
     "optim.steps": 2,
-    "trainer.round": 1,
+    "trainer.round": 400,
     "trainer.logger": None,
     "data.train": 16,
     "data.test": 8,
 }
+# For a picture in the documentation a model should have learned something.
+LEARNED = {"data.train": 64_000, "net.hidden": 64, "net.latent": 64, "optim.batch": 64, "optim.steps": 800}
 TASKS = {
-    "points": ("autoencoding", {"data.n": 6, "data.d": 2, "data.smallest": 2}),
+    "points": (
+        "autoencoding",
+        {"data.n": 6, "data.d": 2, "data.smallest": 2, **(LEARNED if "SETPRED_SCREENSHOTS" in os.environ else {})},
+    ),
     "numbers": ("numbering", {"data.n": 6, "data.val": 8}),
     "scene": ("clevr", {"data.size": 64, "net.width": 4, "solver.steps": 6, "solver.schedule": "2,4"}),
 }

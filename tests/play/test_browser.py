@@ -112,9 +112,9 @@ def test_at_no_spread_the_points_of_sum_and_mean_stay_together(visit):
         expect(page.locator(f"#model-{pool} .counts")).to_have_text("×16")
     expect(page.locator("#model-fs .counts")).not_to_contain_text("×16")
     assert error(page, "fs") < 0.1 * error(page, "sum")
+    keep(page, "equal-start")
     page.locator("#points-iteration").press("Home")
     expect(page.locator("#model-fs .counts")).to_have_text("×16")
-    keep(page, "equal-start")
 
 
 def test_points_are_added_moved_and_removed_by_keyboard(visit):

@@ -1,5 +1,6 @@
 """Open the playground: one process, one port, loopback unless asked otherwise."""
 
+import os
 import socket
 import threading
 import webbrowser
@@ -15,11 +16,14 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[", "[::1]")  # the middleware cuts
 def serve(runs: Sequence[Path] = (), host: str = "127.0.0.1", port: int = 8123, browser: bool = True) -> None:
     """Serve until interrupted."""
     try:
+        import torch
         import uvicorn
 
         from .server import make_app
     except ImportError as error:
         raise UsageError(f"the playground needs {error.name}: pip install 'setpred[play]'") from None
+    if "OMP_NUM_THREADS" not in os.environ:  # one set is too small to share out: threads would wait for each other
+        torch.set_num_threads(1)
     app = make_app(runs, LOOPBACK_NAMES if host in LOOPBACK else ("*",))
     listener = listen(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"

@@ -26,7 +26,12 @@ function show(name) {
 }
 
 for (const tab of tabs) {
-  tab.addEventListener("click", () => (location.hash = tab.getAttribute("aria-controls")));
+  tab.addEventListener("click", () => {
+    // Not by setting location.hash, which would take the focus away from the tab.
+    const name = tab.getAttribute("aria-controls");
+    history.pushState(null, "", `#${name}`);
+    show(name);
+  });
   tab.addEventListener("keydown", (event) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
@@ -37,5 +42,5 @@ for (const tab of tabs) {
 }
 
 const named = () => location.hash.slice(1);
-addEventListener("hashchange", () => show(named()));
+addEventListener("popstate", () => show(named()));
 about.then(({ runs }) => show(named() || (runs.length ? "run" : "points"))).catch(() => show("points"));

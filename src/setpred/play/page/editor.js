@@ -29,7 +29,7 @@ export class Editor {
 
   load(points) {
     this.points = points;
-    this.chosen = Math.min(this.chosen, points.length - 1);
+    this.chosen = points.length - 1;
     this.draw();
     this.changed(points, true);
   }

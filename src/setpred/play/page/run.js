@@ -74,8 +74,8 @@ class PointsView {
     root.append(html("div", { class: "run-pair" },
       html("figure", { class: "card" }, html("figcaption", {}, html("strong", {}, "Set"), this.caption), surface),
       html("div", {},
-        html("figure", { class: "card chart" }, html("figcaption", {},
-          html("strong", {}, "Inner loss"), " (solid) and ", html("strong", {}, "set error"), " (dashed)"), lines),
+        html("figure", { class: "card chart" }, html("figcaption", {}, html("span", {},
+          html("strong", {}, "Inner loss"), " (solid) and ", html("strong", {}, "set error"), " (dashed)")), lines),
         html("div", { class: "card player" }, ...this.player.elements))));
   }
 

@@ -167,7 +167,7 @@ function line({ number, found, there, wrong, distance, right }, judged) {
   const verdict = !there ? "✗ not there" : right ? `✓ ${distance.toFixed(2)} away` : wrong.length ? `✗ ${wrong.map((word) => (word === "color" ? "colour" : word)).join(", ")}` : `✗ ${distance.toFixed(2)} away`;
   return html("tr", {},
     html("td", {}, String(number)),
-    html("td", {}, html("span", { class: "bar" }, bar), Math.max(0, found.presence).toFixed(2)),
+    html("td", {}, html("span", { class: "bar" }, bar), Math.max(0, Math.min(1, found.presence)).toFixed(2)),
     ...cells,
     html("td", {}, found.place.map((x) => x.toFixed(1)).join(", ")),
     ...(judged ? [html("td", { class: right ? "right-word" : "wrong-word" }, verdict)] : []));
