@@ -157,6 +157,7 @@ def reproduce(
     preset: Annotated[str, typer.Option(help="paper is the published protocol.")] = "paper",
     to: Annotated[list[Path] | None, typer.Option(help="Also write the table: .md, .tex, .csv or .json.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder for the table in all formats with its curves.")] = None,
+    ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster to train on; auto finds it.")] = None,
 ) -> None:
     """Train any part of a published table and set ours beside the published mean ± std."""
     from .paper.reproduce import run_table
@@ -164,7 +165,7 @@ def reproduce(
     from .paper.writers import markdown
 
     try:
-        comparison = run_table(table, words or [], out, workers, preset, to or [])
+        comparison = run_table(table, words or [], out, workers, preset, to or [], ray)
     except KeyboardInterrupt:
         raise UsageError("stopped: the same command goes on from the last checkpoints") from None
     typer.echo(markdown(comparison))

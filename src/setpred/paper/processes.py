@@ -53,7 +53,7 @@ def run_all(runs: Sequence[Run], workers: int | None = None, display: Display | 
                 for slot in range(slots):
                     if slot not in running and waiting:
                         run = waiting.popleft()
-                        process = _start(run, max(1, cores() // slots), cuda[slot % len(cuda)] if cuda else None)
+                        process = start(run, max(1, cores() // slots), cuda[slot % len(cuda)] if cuda else None)
                         if process is None:
                             remarks.append(f"{run.name} is being trained by another process")
                             shown.remark(remarks[-1])
@@ -65,17 +65,17 @@ def run_all(runs: Sequence[Run], workers: int | None = None, display: Display | 
                     shown.progressed(run, read_progress(run.folder))
                     if process.poll() is not None:
                         del running[slot]
-                        outcome = _ended(run, process)
+                        outcome = how_it_ended(run, process)
                         shown.ended(outcome)
                         if outcome.status == "unfinished":
                             remarks.append(f"{run.name} {outcome.reason}")
         finally:
             for _, process in running.values():
-                _end(process)
+                end(process)
     return remarks
 
 
-def _start(run: Run, threads: int, gpu: str | None) -> subprocess.Popen[bytes] | None:
+def start(run: Run, threads: int, gpu: str | None) -> subprocess.Popen[bytes] | None:
     """The run's process, or None where another process already trains it.
 
     The lock belongs to the open file that the child inherits: it is held as long as the child lives, whatever becomes
@@ -111,7 +111,7 @@ def _spawn(run: Run, threads: int, gpu: str | None, lock: int) -> subprocess.Pop
         )
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin is not None
     process.stdin.close()
     try:
@@ -121,7 +121,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _ended(run: Run, process: subprocess.Popen[bytes]) -> Outcome:
+def how_it_ended(run: Run, process: subprocess.Popen[bytes]) -> Outcome:
     assert process.stdin is not None
     process.stdin.close()
     outcome = read_outcome(run)

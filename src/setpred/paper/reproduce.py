@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from . import ray_runs
 from .plan import make_plan
 from .processes import run_all
 from .tables import Comparison, compare
@@ -16,6 +17,7 @@ def run_table(
     workers: int | None = None,
     preset: str = "paper",
     to: Sequence[Path] = (),
+    ray: str | None = None,
 ) -> Comparison:
     """Train the runs that are not finished, and compare.
 
@@ -27,10 +29,16 @@ def run_table(
         workers: how many runs at a time; 0 trains nothing and compares what is there.
         preset: `paper`, or a smaller one.
         to: files to write, in the formats of their endings: .md, .tex, .csv, .json.
+        ray: the address of a Ray cluster to train on, instead of this machine.
     """
     check_names(to)
     plan = make_plan(table, words, out, preset)
-    remarks = run_all(plan.runs, workers) if workers != 0 else []
+    if workers == 0:
+        remarks = []
+    elif ray is None:
+        remarks = run_all(plan.runs, workers)
+    else:
+        remarks = ray_runs.run_all(plan.runs, ray, workers)
     comparison = compare(plan, remarks)
     for path in to:
         write(comparison, path)

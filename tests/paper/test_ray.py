@@ -1,0 +1,70 @@
+"""Runs on a Ray cluster are the runs of one machine, whatever happens to its workers."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from setpred.errors import UsageError
+from setpred.paper.plan import make_plan
+from setpred.paper.processes import run_all
+from setpred.paper.ray_runs import run_all as run_all_on_ray
+from setpred.training.run import read_result
+
+CELL = ("n=2", "d=2", "steps=10", "model=idspn", "seeds=0-2")
+TINY = ("data.train=256", "data.test=64", "net.hidden=16", "net.latent=16", "trainer.round=6", "optim.steps=120")
+
+
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def kill_the_worker_of(run, killed):
+    """Kill the Ray worker that looks after a run, once it has made a checkpoint."""
+    deadline = time.monotonic() + 200
+    while not (run.folder / "checkpoints" / "last.ckpt").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child = int((run.folder / ".lock").read_text())
+    os.kill(parent_of(child), signal.SIGKILL)
+    killed.append(child)
+
+
+@pytest.mark.nightly
+def test_a_killed_worker_is_replaced_and_the_results_are_those_of_one_machine(tmp_path, monkeypatch, tally):
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    cluster_utils = pytest.importorskip("ray.cluster_utils", reason="the extra `ray` is not installed")
+    cluster = cluster_utils.Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, "num_gpus": 0}
+    )
+    cluster.add_node(num_cpus=1, num_gpus=0)
+    try:
+        here = make_plan("autoencoding", [*CELL, *TINY], tmp_path / "here").runs
+        there = make_plan("autoencoding", [*CELL, *TINY], tmp_path / "there").runs
+        killed: list[int] = []
+        thread = threading.Thread(target=kill_the_worker_of, args=(there[0], killed))
+        thread.start()
+        assert run_all_on_ray(there, cluster.address) == []
+        thread.join()
+    finally:
+        cluster.shutdown()
+    assert len(killed) == 1
+    assert run_all(here, workers=2) == []
+    for ours, theirs in zip(here, there, strict=True):
+        weights, expected = load_file(theirs.folder / "model.safetensors"), load_file(ours.folder / "model.safetensors")
+        assert all(torch.equal(weights[name], expected[name]) for name in expected)
+        assert read_result(theirs.folder)["metrics"] == read_result(ours.folder)["metrics"]
+    tally("runs on a Ray cluster of two nodes", len(there))
+    tally("Ray workers killed", len(killed))
+
+
+def test_an_address_at_which_no_cluster_is_gets_one_line(tmp_path):
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    runs = make_plan("autoencoding", [*CELL, *TINY], tmp_path).runs
+    with pytest.raises(UsageError, match=r"^no Ray cluster answers at no:address"):
+        run_all_on_ray(runs, "no:address")
+    assert not list(tmp_path.iterdir())
