@@ -156,7 +156,7 @@ def figure_autoencoded(images: Tensor, points: Tensor, found: Tensor, path: Path
 
     figure, axes = plt.subplots(2, 5, figsize=(9, 3.9), layout="constrained")
     for ax, image, ring, dot in zip(axes.flat, images, points, found, strict=True):
-        ax.imshow(image, cmap="Greys", vmax=40, extent=(-1, 1, -1, 1))
+        ax.imshow(image.numpy(), cmap="Greys", vmax=40, extent=(-1, 1, -1, 1))
         ax.scatter(*ring.T, s=46, facecolors="none", edgecolors="#0072B2", linewidths=1.3, label="drawn from the image")
         ax.scatter(*dot.T, s=11, color="#D55E00", label="back from the vector")
         ax.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05), aspect="equal")
@@ -173,7 +173,7 @@ def figure_drawn(images: Tensor, label: Tensor, means: Tensor, drawn: Tensor, pa
     names = ["mean of the pixels", "one set a class", *["drawn from the class"] * drawn.shape[1]]
     figure, axes = plt.subplots(len(names), 10, figsize=(9, 0.95 * len(names) + 0.1), layout="constrained")
     for c in range(10):
-        axes[0, c].imshow(images[label == c].mean(0), cmap="Greys", extent=(-1, 1, -1, 1))
+        axes[0, c].imshow(images[label == c].mean(0).numpy(), cmap="Greys", extent=(-1, 1, -1, 1))
         for ax, points in zip(axes[1:, c], [means[c], *drawn[c]], strict=True):
             ax.scatter(*points.T, s=10, color="#0072B2" if ax is axes[1, c] else "#D55E00")
     for row, name in zip(axes, names, strict=True):
