@@ -112,10 +112,11 @@ def main(quick: bool, out: Path) -> dict[str, dict[str, float]]:
     print(f"{len(known)} molecules to train on, {len(new)} held out; the first line of data:")
     print(open_folder(out / "data").train.record(0))
 
-    # The same as: setpred train data --preset quick optim.steps=5000 optim.batch=32 net.hidden=256 net.latent=256 …
+    # On the command line: setpred train data --preset quick optim.steps=5000 optim.batch=32 …
     changes = {"optim.steps": 5000, "optim.batch": 32, "net.hidden": 256, "net.latent": 256, "trainer.round": 500}
     if quick:
         changes = {"optim.steps": 100, "net.hidden": 32, "net.latent": 32, "trainer.round": 100}
+    changes["solver.eval_steps"] = 40  # training takes 10: a trained decoder gains from a longer search
     train(make_settings(str(out / "data"), preset="quick", overrides=changes), out / "run", quiet=quick)
     predictor = load_run(out / "run")[1].predictor
 
