@@ -102,7 +102,7 @@ def build(plain: Any, where: str = "", **parts: Any) -> Any:
             )
         if not isinstance(name, str) or name not in MODULES:
             raise UsageError(
-                f"{where or 'the model'} is of the class {name!r}, which setpred does not have: is it one of its files?"
+                f"{where or 'the model'} is of the class {str(name)[:100]!r}, which setpred does not have: is it one of its files?"
             )
         cls = _find(name)
         if hasattr(cls, "from_dict"):
@@ -111,8 +111,9 @@ def build(plain: Any, where: str = "", **parts: Any) -> Any:
         return cls(**_unfolded(cls, {**made, **parts}))
     except UsageError:
         raise
-    except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
-        raise UsageError(f"{where or 'the model'} cannot be built: {str(error).splitlines()[0]}") from None
+    except (TypeError, ValueError, KeyError, AttributeError, RuntimeError, ArithmeticError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise UsageError(f"{where or 'the model'} cannot be built: {reason}") from None
 
 
 @cache

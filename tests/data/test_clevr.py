@@ -75,7 +75,7 @@ def test_sets_need_no_images_and_images_are_read_when_asked_for(root):
     data = CLEVR(root)
     assert data.sets.shape == (4, 10, 19)
     assert data.mask.sum() >= 12
-    with pytest.raises(ValueError, match=r"train, scene 3: the image 'CLEVR_train_000003.png' is missing: add"):
+    with pytest.raises(ValueError, match=r"train, scene 3: the image '.*CLEVR_train_000003.png' is missing: add"):
         data[3]
 
 

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from setpred.data.inputs import read_image
+from setpred.data.inputs import path_inside, read_image
 from setpred.schema import Category, Real, Schema
+from setpred.schema.values import short
 
 CLEVR_SCHEMA = Schema(
     {
@@ -76,7 +77,7 @@ class CLEVR(Dataset[tuple[Tensor, Tensor, Tensor]]):
         """Image `index` `[3, size, size]` in [0, 1]."""
         folder = self.root / "images" / self.split
         try:
-            return read_image(folder / str(self.names[index]), self.size)
+            return read_image(path_inside(folder, str(self.names[index])), self.size)
         except ValueError as error:
             raise ValueError(f"{folder}, scene {index}: {error}") from None
 
@@ -96,7 +97,7 @@ def _read(listing: Path) -> list[dict[str, Any]]:
         raise ValueError(f"{listing} is missing: is the split right, and the folder CLEVR's?") from None
     except OSError as error:
         raise ValueError(f"{listing} cannot be read ({error.strerror}): check the file") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{listing} is not complete JSON ({error}): copy or download it again") from None
     if not isinstance(content, dict) or not isinstance(content.get("scenes"), list):
         raise ValueError(f"{listing} has no list of scenes: is it CLEVR's file?")
@@ -105,5 +106,5 @@ def _read(listing: Path) -> list[dict[str, Any]]:
 
 def _file_name(name: Any) -> str:
     if not isinstance(name, str) or not name or Path(name).name != name:
-        raise ValueError(f"image_filename is {name!r}: give a file name without folders")
+        raise ValueError(f"image_filename is {short(name)}: give a file name without folders")
     return name

@@ -105,18 +105,18 @@ def _conclude(where: object, splits: dict[str, _Split]) -> Inspection:
         tallies = {key: split.tallies.get(name, Tally()) for key, split in splits.items()}
         both = Tally.merge(tallies.values())
         if both.count < total / 2:
-            notes.append(f"{name!r} is in only {both.count} of {total} objects: left out of the schema")
+            notes.append(f"{short(name)} is in only {both.count} of {total} objects: left out of the schema")
             continue
         if both.count < total:
-            notes.append(f"{name!r} is missing in {total - both.count} of {total} objects")
+            notes.append(f"{short(name)} is missing in {total - both.count} of {total} objects")
         inferred = None if name in RESERVED else _field(name, both)
         if inferred is None:
-            notes.append(f"{name!r} is {_reason(name, both)}: left out of the schema")
+            notes.append(f"{short(name)} is {_reason(name, both)}: left out of the schema")
             continue
         fields[name] = inferred
-        notes += [f"{name!r} {doubt}" for doubt in doubts(inferred, both)]
+        notes += [f"{short(name)} {doubt}" for doubt in doubts(inferred, both)]
         if len(tallies) == 2:
-            notes += [f"{name!r} {difference}" for difference in differences(inferred, *tallies.values())]
+            notes += [f"{short(name)} {difference}" for difference in differences(inferred, *tallies.values())]
     if not fields:
         raise DataError(where, ["no field can be used: objects need numbers, names or flags", *notes])
     if sizes[0]:

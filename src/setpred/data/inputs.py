@@ -117,6 +117,8 @@ def path_inside(root: Path, name: Any) -> Path:
     try:
         path = (root / name).resolve()
         inside = path.is_relative_to(root.resolve()) and not Path(name).is_absolute()
+        if max(map(len, path.parts)) > 255:
+            raise ValueError("no file has so long a name")
     except (OSError, ValueError, RuntimeError):
         raise ValueError(f"the image {short(name)} is not a path: correct it") from None
     if not inside:

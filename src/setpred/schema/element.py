@@ -52,7 +52,7 @@ class Schema:
             if not isinstance(name, str) or name in RESERVED:
                 raise ValueError(f"fields has the name {short(name)}: use text other than {' or '.join(RESERVED)}")
             if not isinstance(field, Field):
-                raise ValueError(f"fields[{name!r}] is {short(field)}: use Real, Category, Flag, Count or Angle")
+                raise ValueError(f"fields[{short(name)}] is {short(field)}: use Real, Category, Flag, Count or Angle")
         reals = [name for name, field in fields.items() if isinstance(field, Real)]
         if position is not None and position not in reals:
             raise ValueError(f"position {short(position)} is not a Real field: name one of {reals} or leave it out")
@@ -114,12 +114,12 @@ class Schema:
             row: list[float] = []
             for name, field in self.fields.items():
                 if name not in item:
-                    problems.append(f"object {i} has no field {name!r}{_advice(name, item)}")
+                    problems.append(f"object {i} has no field {short(name)}{_advice(name, item)}")
                     continue
                 try:
                     row += field.encode(item[name])
                 except ValueError as error:
-                    problems.append(f"object {i}, field {name!r}: {error}")
+                    problems.append(f"object {i}, field {short(name)}: {error}")
             rows.append([*row, 1.0] if self.presence else row)
         return rows, problems
 
@@ -278,7 +278,7 @@ class Schema:
 
 def _advice(name: str, item: Mapping[str, Any]) -> str:
     near = difflib.get_close_matches(name, [key for key in item if isinstance(key, str)], n=1)
-    return f": is {near[0]!r} meant?" if near else ": add it"
+    return f": is {short(near[0])} meant?" if near else ": add it"
 
 
 def _row(columns: Mapping[str, Sequence[Any]], i: int) -> dict[str, Any]:

@@ -148,12 +148,13 @@ def read_result(run: Path) -> dict[str, Any]:
     path = run / "result.json"
     try:
         result = json.loads(path.read_text())
-        if not isinstance(result["metrics"], dict):
-            raise TypeError("metrics is not a table")
+        values = result["metrics"].values()
+        if not all(value is None or isinstance(value, int | float) for value in values):
+            raise TypeError("metrics holds what is no number")
     except FileNotFoundError:
         raise UsageError(f"{run} holds no result.json: the run has not finished, go on with --resume") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is damaged: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UsageError(f"{path} is damaged: {str(error)[:200]}") from None
     return result
 
 

@@ -161,4 +161,4 @@ def _set(config: DictConfig, key: str, value: Any) -> None:
     try:
         OmegaConf.update(config, key, value)
     except OmegaConfBaseException as error:
-        raise UsageError(f"{key}={value!r}: {str(error).splitlines()[0]}") from None
+        raise UsageError(f"{key}={str(value)[:100]!r}: {str(error).splitlines()[0][:200]}") from None

@@ -34,13 +34,13 @@ def from_csv(
     header, rows = _read_csv(csv_path, problems)
     for column in (id, *inputs):
         if column not in header:
-            problems.add(csv_path.name, 1, f"no column {column!r}: it has {', '.join(map(short, header))}")
+            problems.add(csv_path.name, 1, f"no column {short(column)}: it has {', '.join(map(short, header))}")
     columns = [column for column in header if column != id and column not in inputs]
     if not columns:
         problems.add(csv_path.name, 1, f"no columns beside {id!r} and the inputs: objects need fields")
     for column in columns:
         if "." in column and column.partition(".")[0] in columns:
-            problems.add(csv_path.name, 1, f"{column!r} is beside a column of the name before the dot: rename one")
+            problems.add(csv_path.name, 1, f"{short(column)} is beside a column of the name before the dot: rename one")
     problems.check()
     parsed = {column: _typed([row[column] for _, row in rows if row[column]]) for column in header}
     examples: dict[str, dict[str, Any]] = {}
@@ -51,7 +51,7 @@ def from_csv(
             given = _csv_input(row, inputs, parsed, csv_path.parent)
             example = examples.setdefault(row[id], {"id": row[id], **given, "objects": []})
             if any(example[key] != value for key, value in given.items()):
-                raise ValueError(f"the input of {row[id]!r} differs from that of its other rows: make them equal")
+                raise ValueError(f"the input of {short(row[id])} differs from that of its other rows: make them equal")
             if any(row[column] for column in columns):
                 example["objects"].append(_csv_object(row, columns, parsed))
         except ValueError as error:
@@ -104,7 +104,7 @@ def _typed(cells: Sequence[str]) -> Any:
 
 def _flag(cell: str) -> bool:
     if cell.lower() not in ("true", "false"):
-        raise ValueError(f"{cell!r} is not a flag")
+        raise ValueError(f"{short(cell)} is not a flag")
     return cell.lower() == "true"
 
 
@@ -115,7 +115,7 @@ def _csv_input(row: dict[str, str], inputs: Sequence[str], parsed: dict[str, Any
         return {"image": image_name(root, row["image"])}
     for column in inputs:
         if parsed[column] not in (int, float) or not row[column]:
-            raise ValueError(f"the input {column!r} is {row[column]!r}: give a number in every row")
+            raise ValueError(f"the input {short(column)} is {short(row[column])}: give a number in every row")
     return {"vector": numbers({"vector": [parsed[column](row[column]) for column in inputs]}, "vector")[0]}
 
 
@@ -123,7 +123,7 @@ def _csv_object(row: dict[str, str], columns: Sequence[str], parsed: dict[str, A
     item: dict[str, Any] = {}
     for column in columns:
         if not row[column]:
-            raise ValueError(f"{column!r} is empty: fill it in")
+            raise ValueError(f"{short(column)} is empty: fill it in")
         value = parsed[column](row[column])
         if parsed[column] in (int, float):
             finite(value)
