@@ -94,6 +94,15 @@ def test_what_is_finished_is_not_trained_again(finished):
     assert [row.values for row in again.rows] == [row.values for row in comparison.rows]
 
 
+def test_without_workers_the_cells_that_were_begun_are_compared(finished, tmp_path):
+    out, asked, comparison = finished
+    wider = [word.replace("model=idspn,dspn", "model=idspn,dspn,idspn-sum") for word in asked]
+    there = run_table("autoencoding", wider, out, workers=0)
+    assert [row.values for row in there.rows] == [row.values for row in comparison.rows]
+    with pytest.raises(UsageError, match="no run of this part is finished"):
+        run_table("autoencoding", asked, tmp_path, workers=0)
+
+
 def test_results_to_commit_hold_the_learning_curves(finished, tmp_path):
     _, _, comparison = finished
     kept = keep(comparison, tmp_path)

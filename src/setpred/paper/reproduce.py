@@ -26,7 +26,7 @@ def run_table(
         words: filters (`n=4 d=2,4 model=idspn seeds=0-7`) and settings (`solver.eval_steps=40`, which departs from the
             published protocol and gets folders of its own).
         out: the folder that holds a folder a table.
-        workers: how many runs at a time; 0 trains nothing and compares what is there.
+        workers: how many runs at a time; 0 trains nothing and compares the cells of which a run is finished.
         preset: `paper`, or a smaller one.
         to: files to write, in the formats of their endings: .md, .tex, .csv, .json.
         ray: the address of a Ray cluster to train on, instead of this machine.
@@ -40,6 +40,8 @@ def run_table(
     else:
         remarks = ray_runs.run_all(plan.runs, ray, workers)
     comparison = compare(plan, remarks)
+    if workers == 0:
+        comparison = comparison.begun()
     for path in to:
         write(comparison, path)
     return comparison

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import UsageError
 from .outcomes import Outcome, read_outcome
@@ -46,6 +46,13 @@ class Comparison:
     def outcomes(self) -> list[Outcome]:
         """Of every run once."""
         return list({o.run.folder: o for row in self.rows for o in row.outcomes}.values())
+
+    def begun(self) -> "Comparison":
+        """The rows of which a run is finished or has failed."""
+        rows = tuple(row for row in self.rows if any(o.final for o in row.outcomes))
+        if not rows:
+            raise UsageError(f"no run of this part is finished in {self.plan.folder}: train it, without --workers 0")
+        return replace(self, rows=rows)
 
     @property
     def commits(self) -> list[str]:
