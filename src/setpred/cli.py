@@ -153,7 +153,9 @@ def reproduce(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="numbering, autoencoding or clevr.")],
     words: Annotated[list[str] | None, typer.Argument(metavar="[n=4] [d=2,4] [model=idspn] [seeds=0-7] ...")] = None,
     out: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/reproduce"),
-    workers: Annotated[int | None, typer.Option(help="Runs at a time; 0 only compares what is finished. [default: the cores]")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Runs at a time; 0 only compares what is finished. [default: the cores]")
+    ] = None,
     preset: Annotated[str, typer.Option(help="paper is the published protocol.")] = "paper",
     to: Annotated[list[Path] | None, typer.Option(help="Also write the table: .md, .tex, .csv or .json.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder for the table in all formats with its curves.")] = None,
