@@ -11,6 +11,7 @@ import platform
 import subprocess
 import warnings
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
     if resume and (out / "result.json").exists():
         return read_result(out)
 
+    commit()  # asked now: the files may change while they train
     torch.manual_seed(mixed_seed(settings.seed, 0))
     module = TrainingModule(make_experiment(settings), settings)
     if settings.optim.start is not None:
@@ -254,6 +256,7 @@ def summary(settings: Settings, steps: int, seconds: float, metrics: Any) -> dic
     }
 
 
+@cache
 def commit() -> str | None:
     """The commit of the code that runs, with a + where files were changed since."""
 
