@@ -12,6 +12,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from setpred.cli import main
+from setpred.errors import UsageError
+from setpred.training.scene_cache import SceneSplit
 
 SETTINGS = {
     "data.n": 2,
@@ -47,6 +49,16 @@ def train(out: Path, *options: str) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), text
 
 
+def render(cache: Path) -> str:
+    """What is said where rendered scenes do not fit."""
+    os.environ["SETPRED_CACHE"] = str(cache)
+    try:
+        SceneSplit("scenes", "train", count=64, size=64).images()
+    except UsageError as error:
+        return str(error)
+    return "rendered"
+
+
 def mount(*options: str) -> None:
     subprocess.run(["mount", *options], check=True)
 
@@ -73,6 +85,12 @@ if __name__ == "__main__":
     same = (run / "checkpoints" / "last.ckpt").read_bytes() == kept
     mount("-o", f"remount,rw,size={20 * size}", str(disk))
     report["room"] = train(run, "--resume")
+    cache = root / "cache"
+    cache.mkdir()
+    mount("-t", "tmpfs", "-o", "size=300k", "tmpfs", str(cache))
+    rendered = render(cache)
     weights = [(folder / "model.safetensors").read_bytes() for folder in (whole, run)]
     said = {name: [code, spoken(text)] for name, (code, text) in report.items()}
-    print(json.dumps({"said": said, "files": files, "checkpoint kept": same, "same weights": weights[0] == weights[1]}))
+    left = [str(path) for path in cache.rglob("*") if path.is_file()]
+    kept = {"files": files, "checkpoint kept": same, "same weights": weights[0] == weights[1]}
+    print(json.dumps({"said": said, **kept, "rendered": [rendered, left]}))

@@ -60,6 +60,18 @@ def test_a_killed_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path, ta
     assert steps == ["step", "6", "12", "18", "24"]
 
 
+def test_a_run_out_of_patience_that_is_killed_before_its_result_trains_no_further(tmp_path):
+    settings = make_settings("numbering", "deepsets", "quick", 0, TINY["numbering"] | {"trainer.patience": 1})
+    first = train(settings, tmp_path, quiet=True)
+    assert first["steps"] == 12, "no better after the first round"
+    weights, table = (tmp_path / "model.safetensors").read_bytes(), (tmp_path / "metrics.csv").read_text()
+    for name in ("result.json", "model.safetensors"):
+        (tmp_path / name).unlink()
+    assert train(settings, tmp_path, resume=True, quiet=True)["metrics"] == first["metrics"]
+    assert (tmp_path / "model.safetensors").read_bytes() == weights
+    assert (tmp_path / "metrics.csv").read_text() == table
+
+
 def test_a_finished_run_is_not_run_again(tmp_path):
     settings = make_settings("autoencoding", "idspn", "quick", 0, TINY["autoencoding"])
     first = train(settings, tmp_path / "run", quiet=True)

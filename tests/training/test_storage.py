@@ -39,4 +39,7 @@ def test_training_on_a_full_or_read_only_disk_says_so_and_goes_on_where_there_is
     assert report["files"] == ["checkpoints/last.ckpt", "config.yaml", "metrics.csv"], "nothing half written is left"
     assert report["checkpoint kept"]
     assert report["same weights"]
+    said, left = report["rendered"]
+    assert said.endswith(f"images-64.npy cannot be written (No space left on device): {hint}")
+    assert left == []
     tally("trainings on a full disk, on a read-only disk", [1, 2])

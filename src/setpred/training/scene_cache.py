@@ -106,6 +106,7 @@ class SceneSplit:
             fits = [(self.count, cache_folder() / f"{origin}-{self.count}" / f"{name}.npy")]
             with replacing(fits[0][1]) as temporary:
                 made = np.lib.format.open_memmap(temporary, "w+", dtype=dtype, shape=(self.count, *shape))
+                _reserve(temporary)
                 for part in _shown(f"{doing} {self.count:,} scenes", self.count):
                     made[part.start : part.stop] = make(part).numpy()
                 made.flush()
@@ -124,6 +125,13 @@ class SceneSplit:
             name = root.name
             digest = hashlib.sha1(f"{root} {listing.st_size} {listing.st_mtime_ns}".encode())
         return f"{name}-{self.split}-{digest.hexdigest()[:8]}"
+
+
+def _reserve(path: Path) -> None:
+    """Take the space of a file now: a disk found full in the middle of a mapped array ends the process at once."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def _shown(doing: str, count: int) -> Iterable[range]:
