@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -70,6 +71,23 @@ def test_a_run_out_of_patience_that_is_killed_before_its_result_trains_no_furthe
     assert train(settings, tmp_path, resume=True, quiet=True)["metrics"] == first["metrics"]
     assert (tmp_path / "model.safetensors").read_bytes() == weights
     assert (tmp_path / "metrics.csv").read_text() == table
+
+
+def test_an_interrupt_is_told_with_the_words_to_go_on(setpred, tmp_path):
+    def interrupt():
+        while not (tmp_path / "run" / "checkpoints" / "last.ckpt").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        threading.Thread(target=interrupt).start()
+        words = [f"{key}={value}" for key, value in (TINY["autoencoding"] | {"optim.steps": 10**6}).items()]
+        code, _, errors = setpred("train", "autoencoding", "--preset", "quick", *words, "--out", "run")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert code == 2
+    assert errors.splitlines()[-1] == "setpred: stopped: go on with the same command and --out run --resume"
 
 
 def test_a_finished_run_is_not_run_again(tmp_path):

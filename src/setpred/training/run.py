@@ -60,9 +60,10 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
             remove_remains(out)
             write_config(settings, out)
         last = out / "checkpoints" / "last.ckpt"
-        trainer.fit(module, ckpt_path=last if resume and last.exists() else None, weights_only=True)
-        if trainer.interrupted:
-            raise KeyboardInterrupt
+        try:
+            trainer.fit(module, ckpt_path=last if resume and last.exists() else None, weights_only=True)
+        except SystemExit:  # how Lightning leaves at an interrupt
+            raise KeyboardInterrupt from None
         best = out / "checkpoints" / "best.ckpt"
         if module.experiment.monitor is not None and best.exists():
             weights = torch.load(best, map_location="cpu", weights_only=True)["state_dict"]
