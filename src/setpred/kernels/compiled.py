@@ -240,7 +240,7 @@ def simplex_rows(values, row, scratch, rows, width, total):
             largest = max(largest, read_float(x + at))
         for at in range(0, padded, FLOATS):  # relative to the largest, sums of large values keep their digits
             shift(scratch + at, largest)
-        threshold, support = np.float32(-np.inf), np.float32(0.0)
+        threshold, support = np.float32(-total), np.float32(0.0)  # the largest, now 0, is at most total above it
         for _ in range(width + 1):  # rounding could make it swing for ever
             before = support
             fill(sums, np.float32(0.0))

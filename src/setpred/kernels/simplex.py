@@ -25,7 +25,8 @@ def project_simplex(x: Tensor, total: float = 1.0) -> Tensor:
 
 def torch_project_simplex(x: Tensor, total: float) -> Tensor:
     """The reference: any device, any type, by sorting."""
-    x = x - x.amax(dim=-1, keepdim=True)  # changes nothing but the rounding
+    # Changes nothing but the rounding: what is total below the largest cannot be in the support.
+    x = (x - x.amax(dim=-1, keepdim=True)).clamp(min=-total)
     ranked = x.sort(dim=-1, descending=True).values
     count = torch.arange(1, x.shape[-1] + 1, device=x.device, dtype=x.dtype)
     thresholds = (ranked.cumsum(dim=-1) - total) / count

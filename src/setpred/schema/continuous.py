@@ -89,6 +89,8 @@ class Real(Field):
 
     def decode(self, numbers: Tensor) -> list[Any]:
         values = self.restore(numbers.double())
+        if not values.isfinite().all():
+            raise ValueError("a decoded number is beyond what a float holds: did the inner optimisation diverge?")
         return (values if self.dim > 1 else values.squeeze(1)).tolist()
 
     def closeness(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:

@@ -1,0 +1,36 @@
+"""A diverging inner loop is flagged and counted, and training goes on."""
+
+import pytest
+import torch
+from divergence import MODELS, measure, survived
+
+from setpred.training.tasks import make_experiment, make_settings
+
+TOO_LONG = {"solver.lr": 1e4}  # steps that no inner optimisation survives
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_training_goes_on_where_the_inner_loop_diverges(name):
+    model, changes = MODELS[name]
+    end = survived(model, {**changes, **TOO_LONG}, seed=0, steps=2, batch=4)
+    assert end["survived"]
+    assert end["flagged"] == 8  # every example of both steps
+
+
+def test_what_diverged_is_in_the_logged_diagnostics():
+    sizes = {"data.n": 3, "data.d": 2, "data.train": 4, "data.test": 1, "net.hidden": 8, "net.latent": 8}
+    experiment = make_experiment(make_settings("autoencoding", "idspn-sum", "paper", 0, {**sizes, **TOO_LONG}))
+    loss = experiment.loss(experiment.split("train"))
+    loss.backward()
+    assert loss.isfinite()
+    assert experiment.diagnostics()["diverged"] == 1
+    assert all(p.grad is None or torch.isfinite(p.grad).all() for p in experiment.parameters())
+
+
+@pytest.mark.nightly
+def test_no_seed_is_lost_with_the_guard(tally):
+    table = measure(steps=100, seeds=8)
+    tally(
+        "survivors of 8 seeds", {name: {key: end["survived"] for key, end in by.items()} for name, by in table.items()}
+    )
+    assert all(by["with the guard"]["survived"] == 8 for by in table.values())
