@@ -80,16 +80,13 @@ def train_class_vectors(
 
 
 @torch.no_grad()
-def draw_vectors(encoder: sp.SetEncoder, ink: Tensor, label: Tensor, count: int, spread: float = 1.0) -> Tensor:
-    """Vectors of each class, `[10, count, LATENT]`, from a normal distribution fitted to those of its images.
-
-    `spread` scales how far they are from the mean of their class.
-    """
+def draw_vectors(encoder: sp.SetEncoder, ink: Tensor, label: Tensor, count: int) -> Tensor:
+    """Vectors of each class, `[10, count, LATENT]`, from a normal distribution fitted to those of its images."""
     drawn = []
     for c in range(10):
         codes = encoder(draw(ink[label == c].repeat(8, 1, 1)))  # some hundred images, eight draws of each
         directions = torch.linalg.cholesky(torch.cov(codes.T) + 1e-4 * torch.eye(LATENT))
-        drawn.append(codes.mean(0) + spread * torch.randn(count, LATENT) @ directions.T)
+        drawn.append(codes.mean(0) + torch.randn(count, LATENT) @ directions.T)
     return torch.stack(drawn)
 
 

@@ -119,6 +119,7 @@ def main(quick: bool, out: Path) -> dict[str, dict[str, float]]:
     changes["solver.eval_steps"] = 40  # training takes 10: a trained decoder gains from a longer search
     train(make_settings(str(out / "data"), preset="quick", overrides=changes), out / "run", quiet=quick)
     predictor = load_run(out / "run")[1].predictor
+    assert isinstance(predictor, sp.SetPredictor)
 
     seen, _ = judge(predictor, known)
     unseen, objects = judge(predictor, new)
