@@ -156,14 +156,14 @@ TINY = {
 
 
 def launched(how, out):
-    """The processes that a person, torchrun or srun would start."""
+    """The processes that a person, torchrun or SLURM would start."""
     words = [f"{key}={value}" for key, value in (TINY | {"trainer.devices": 2}).items()]
     command = ["train", "numbering", *words, "--preset", "quick", "--out", str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     if how == "torchrun":
         launcher = ["torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}", "-m"]
         return [subprocess.Popen([sys.executable, "-m", *launcher, "setpred", *command], env=environment)]
-    if how == "srun":
+    if how == "SLURM variables":
         job = {"JOB_ID": "7", "JOB_NAME": "train", "NTASKS": "2", "NTASKS_PER_NODE": "2", "NODELIST": "localhost"}
         job |= {"JOB_NODELIST": "localhost", "NODEID": "0", "NNODES": "1"}
         environment |= {f"SLURM_{name}": value for name, value in job.items()} | {"MASTER_PORT": str(free_port())}
@@ -175,7 +175,11 @@ def launched(how, out):
 
 @pytest.mark.parametrize(
     "how",
-    ["alone", pytest.param("torchrun", marks=pytest.mark.nightly), pytest.param("srun", marks=pytest.mark.nightly)],
+    [
+        "alone",
+        pytest.param("torchrun", marks=pytest.mark.nightly),
+        pytest.param("SLURM variables", marks=pytest.mark.nightly),
+    ],
 )
 def test_a_training_on_two_devices_is_that_on_one(tmp_path, how, tally):
     processes = launched(how, tmp_path / "two")
