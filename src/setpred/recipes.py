@@ -102,7 +102,8 @@ def build(plain: Any, where: str = "", **parts: Any) -> Any:
             )
         if not isinstance(name, str) or name not in MODULES:
             raise UsageError(
-                f"{where or 'the model'} is of the class {str(name)[:100]!r}, which setpred does not have: is it one of its files?"
+                f"{where or 'the model'} is of the class {str(name)[:100]!r}, which setpred does not have: "
+                "is it one of its files?"
             )
         cls = _find(name)
         if hasattr(cls, "from_dict"):
