@@ -1,6 +1,7 @@
 """What the long tests did, kept as `results/trust.json`: an entry a test, with its counts.
 
-A test that is run again replaces its own entry and leaves the others, so a night may be run in parts.
+A test that is run again replaces its own entry and leaves the others, so a night may be run in parts; `remarks` in the
+file are for what a person should know of it, and stay.
 """
 
 import json
@@ -38,7 +39,9 @@ class Record:
     """Collects outcomes and counts, and writes them when the last test has ended."""
 
     def __init__(self, path: Path):
-        self.path = path
+        from setpred.training.run import commit  # here, because it loads Lightning
+
+        self.path, self.commit = path, commit()  # now: the code may change during a long night
         self.tests: dict[str, dict[str, Any]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -50,11 +53,9 @@ class Record:
             entry["counts"] = dict(report.user_properties)
 
     def pytest_sessionfinish(self) -> None:
-        from setpred.training.run import commit  # here, because it loads Lightning
-
         known = json.loads(self.path.read_text()) if self.path.exists() else {}
-        made = {"date": date.today().isoformat(), "commit": commit()}
+        made = {"date": date.today().isoformat(), "commit": self.commit}
         tests = known.get("tests", {}) | {name: entry | made for name, entry in self.tests.items()}
         with replacing(self.path) as temporary:
-            record = {"command": "make nightly", "tests": dict(sorted(tests.items()))}
+            record = known | {"command": "make nightly, whole or in parts", "tests": dict(sorted(tests.items()))}
             temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
