@@ -222,7 +222,7 @@ def test_every_problem_of_the_data_is_listed_and_nothing_is_trained(setpred, tmp
     (root / "train.jsonl").write_text("\n".join(good + bad))
     words = [
         "not JSON",
-        "the image 'none.png' is missing",
+        "the image 'mine/none.png' is missing",
         "'up' is not one of 'left', 'right'",
         "has no field 'side'",
         "has 6 objects, the schema holds 3",

@@ -106,7 +106,8 @@ def together(rank, port, path):
     found["metrics"] = metrics(rank, 2)
     if rank == 1:
         torch.save(found, path)
-    dist.destroy_process_group()
+    dist.barrier()
+    os._exit(0)  # gloo's threads and the interpreter's lock may wait for one another while the group is taken down
 
 
 def free_port():
