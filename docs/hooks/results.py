@@ -13,6 +13,9 @@ ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "results"
 SHOWN = {".png", ".svg", ".csv", ".json", ".tex"}
 
+Columns = dict[str, Callable[[dict[str, Any]], str]]
+SETTING: Columns = {"setting": lambda row: row["case"], "iterations": lambda row: f"{row['steps']:,}"}
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the page, and the files that it may link to under their own names."""
@@ -48,22 +51,18 @@ def _anchor(name: str) -> str:
 
 def _bench(bench: dict[str, Any]) -> str:
     machine = bench["machine"]
-    loop: dict[str, Callable[[dict[str, Any]], str]] = {
-        "setting": lambda row: row["case"],
-        "iterations": lambda row: f"{row['steps']:,}",
+    loop: Columns = SETTING | {
         "matrix products alone": lambda row: f"{row['floor_ms']:.0f} ms",
         "inner loop ÷ products": lambda row: f"{row['over_floor']:.2f}",
         "naive loop ÷ products": lambda row: f"{row['naive_over_floor']:.2f}",
     }
-    step: dict[str, Callable[[dict[str, Any]], str]] = {
-        "setting": lambda row: row["case"],
-        "iterations": lambda row: f"{row['steps']:,}",
+    step: Columns = SETTING | {
         "training step": lambda row: f"{row['ours_ms']:.0f} ms",
         "naive ÷ ours": lambda row: f"{row['naive_over_ours']:.2f}",
         "unrolled DSPN ÷ ours": lambda row: f"{row['unrolled_over_ours']:.2f}",
     }
-    memory: dict[str, Callable[[dict[str, Any]], str]] = {
-        "iterations": lambda row: f"{row['steps']:,}",
+    memory: Columns = {
+        "iterations": SETTING["iterations"],
         "iDSPN": lambda row: f"{row['idspn_bytes'] / 2**20:.1f} MiB",
         "DSPN": lambda row: "–" if row.get("dspn_bytes") is None else f"{row['dspn_bytes'] / 2**20:.1f} MiB",
     }
@@ -81,7 +80,7 @@ def _bench(bench: dict[str, Any]) -> str:
     )
 
 
-def _table(columns: dict[str, Callable[[dict[str, Any]], str]], rows: Sequence[dict[str, Any]]) -> str:
+def _table(columns: Columns, rows: Sequence[dict[str, Any]]) -> str:
     lines = [list(columns), ["---", *["---:"] * (len(columns) - 1)]]
     lines += [[cell(row) for cell in columns.values()] for row in rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

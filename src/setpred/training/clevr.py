@@ -16,7 +16,7 @@ from ..predictor import SetPredictor
 from .experiment import Batch, Experiment, Splits
 from .parts import make_decoder
 from .scene_cache import RENDERED, SceneSplit
-from .settings import NetSettings, OptimSettings, Settings, SolverSettings
+from .settings import ImageNetSettings, OptimSettings, Settings, SolverSettings
 
 SIZE, DIM = CLEVR_SCHEMA.size, CLEVR_SCHEMA.dim
 
@@ -36,17 +36,10 @@ class ClevrData:
 
 
 @dataclass
-class ClevrNet(NetSettings):
-    """`width` is that of the image encoder; 64 is a ResNet-18."""
-
-    width: int = 64
-
-
-@dataclass
 class ClevrSettings(Settings):
     task: str = "clevr"
     solver: SolverSettings = field(default_factory=lambda: SolverSettings(steps=40, schedule="20,40", clip=10.0))
-    net: ClevrNet = field(default_factory=ClevrNet)
+    net: ImageNetSettings = field(default_factory=ImageNetSettings)
     optim: OptimSettings = field(default_factory=lambda: OptimSettings(steps=54_600, schedule="drop"))
     data: ClevrData = field(default_factory=ClevrData)
 

@@ -60,6 +60,13 @@ class NetSettings:
 
 
 @dataclass
+class ImageNetSettings(NetSettings):
+    """`width` is that of the image encoder; 64 is a ResNet-18."""
+
+    width: int = 64
+
+
+@dataclass
 class OptimSettings:
     """The outer optimisation: Adam.
 
