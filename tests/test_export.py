@@ -120,6 +120,18 @@ def test_torch_s_file_holds_masks_constraints_tolerance_and_a_learned_start(tmp_
         assert torch.allclose(model(inputs, start, torch.tensor(steps), mask), wanted, atol=1e-5)
 
 
+def test_a_last_step_that_settles_is_exported_and_restarts_are_left_out(tmp_path):
+    solver = sp.Nesterov(steps=5, settle=True)
+    predictor = make_predictor(sp.VectorEncoder(3, 32, 16), solver=solver, restart=sp.Restart())
+    predictor.decoder.restart.threshold.zero_()
+    path = sp.export.to_onnx(predictor, tmp_path / "model.onnx", torch.zeros(1, 3))
+    session = onnxruntime.InferenceSession(path)
+    for steps in (1, 2, 12):
+        inputs, start = torch.randn(6, 3), torch.randn(6, 4, SCHEMA.dim)
+        (found,) = session.run(None, {"input": inputs.numpy(), "start": start.numpy(), "steps": np.array(steps)})
+        assert np.abs(found - sets_of(predictor, inputs, start, steps).numpy()).max() < 1e-4
+
+
 def test_what_cannot_be_exported_is_told_in_a_sentence(tmp_path):
     encoder, vector = sp.VectorEncoder(3, 32, 16), torch.zeros(1, 3)
     refused = {

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .pooling import FSPool, MaxPool, MeanPool, SumPool
     from .predictor import SetPredictor
     from .ragged import collate_sets, pad_sets
+    from .restart import Restart
     from .schema import Angle, Category, Count, Flag, Real, Schema
     from .solution import Solution, Trace
     from .solvers import GradientDescent, Nesterov, TorchOptimizer
@@ -49,6 +50,7 @@ _HOMES = {
     ".pooling": "FSPool MaxPool MeanPool SumPool",
     ".predictor": "SetPredictor",
     ".ragged": "collate_sets pad_sets",
+    ".restart": "Restart",
     ".schema": "Angle Category Count Flag Real Schema",
     ".solution": "Solution Trace",
     ".solvers": "GradientDescent Nesterov TorchOptimizer",
@@ -91,6 +93,7 @@ __all__ = [
     "RandomInit",
     "Real",
     "RelationEncoder",
+    "Restart",
     "Schema",
     "SetAveragePrecision",
     "SetDecoder",

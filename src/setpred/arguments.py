@@ -10,10 +10,18 @@ from .adjoints import Adjoint
 from .constraints import Constraint
 from .inits import Init
 from .objective import takes_mask
+from .restart import Restart
 from .solvers import Solver
 
 Known = tuple[Tensor, Tensor]
-KINDS = {"encoder": nn.Module, "solver": Solver, "init": Init, "constraint": Constraint, "adjoint": Adjoint}
+KINDS = {
+    "encoder": nn.Module,
+    "solver": Solver,
+    "init": Init,
+    "constraint": Constraint,
+    "adjoint": Adjoint,
+    "restart": Restart,
+}
 
 
 def check_parts(size: int, dim: int, **parts: Any) -> None:

@@ -41,7 +41,9 @@ def train(
     ],
     overrides: Overrides = None,
     model: Annotated[str | None, typer.Option(help="idspn, dspn, bilstm, … [default: idspn]")] = None,
-    preset: Annotated[str | None, typer.Option(help="quick, small or paper. [default: small]")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="quick, small, paper, or best: better than the paper. [default: small]")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="[default: 0]")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. [default: runs/TASK-MODEL-PRESET-seedN]")] = None,
     resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
@@ -159,7 +161,7 @@ def reproduce(
     workers: Annotated[
         int | None, typer.Option(help="Runs at a time; 0 only compares what is finished. [default: the cores]")
     ] = None,
-    preset: Annotated[str, typer.Option(help="paper is the published protocol.")] = "paper",
+    preset: Annotated[str, typer.Option(help="paper is the published protocol, best the recommended one.")] = "paper",
     to: Annotated[list[Path] | None, typer.Option(help="Also write the table: .md, .tex, .csv or .json.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder for the table in all formats with its curves.")] = None,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster to train on; auto finds it.")] = None,

@@ -1,7 +1,7 @@
 """The set decoder: a vector becomes the multiset whose encoding matches it.
 
-Five independent choices make every model of the family: an encoder (the objective), an initial set, a constraint, a
-solver and an adjoint. `iDSPN` and `DSPN` are the two published combinations.
+Six independent choices make every model of the family: an encoder (the objective), an initial set, a constraint, a
+solver, an adjoint and a rule to start again. `iDSPN` and `DSPN` are the two published combinations.
 """
 
 import torch
@@ -23,6 +23,7 @@ from .descent import Descent, set_norm
 from .inits import Init, RandomInit
 from .objective import Objective
 from .pretrained import Pretrained
+from .restart import Restart
 from .solution import BestFinite, Recorder, Solution, merge
 from .solvers import GradientDescent, Nesterov, Solver
 
@@ -39,6 +40,7 @@ class SetDecoder(Pretrained):
         init: where it starts.
         constraint: where it may go.
         adjoint: how gradients come back.
+        restart: which examples get a second start in `eval()`; None starts every example once.
 
     Attributes:
         diagnostics: of the last `forward`: mean inner loss and gradient norm (at the last gradient, one step before
@@ -61,9 +63,11 @@ class SetDecoder(Pretrained):
         init: Init | None = None,
         constraint: Constraint | None = None,
         adjoint: Adjoint | None = None,
+        restart: Restart | None = None,
     ):
         super().__init__()
-        check_parts(size, dim, encoder=encoder, solver=solver, init=init, constraint=constraint, adjoint=adjoint)
+        parts = {"solver": solver, "init": init, "constraint": constraint, "adjoint": adjoint, "restart": restart}
+        check_parts(size, dim, encoder=encoder, **parts)
         self.encoder, self.size, self.dim = encoder, size, dim
         usual_solver, usual_adjoint = self.usual()
         self.solver = usual_solver if solver is None else solver
@@ -71,6 +75,7 @@ class SetDecoder(Pretrained):
         self.init.build(size, dim)
         self.constraint = constraint
         self.adjoint = usual_adjoint if adjoint is None else adjoint
+        self.restart = restart
         self.diagnostics: dict[str, Tensor] = {}
 
     @staticmethod
@@ -149,7 +154,13 @@ class SetDecoder(Pretrained):
         ):
             problem = self._problem(z, mask, known)
             start = self._start(problem, init, generator)
-            return self._minimise(problem, start, steps, trace, evaluate)
+            solution = self._minimise(problem, start, steps, trace, evaluate)
+            if self.restart is None or init is not None:
+                return solution
+            if self.training:
+                self.restart.learn(solution.last_loss)
+                return solution
+            return self._restarted(self.restart, solution, problem, start, steps, trace, evaluate)
 
     def _problem(self, z: Tensor, mask: Tensor | None, known: Known | None) -> Objective:
         parameter = next(self.encoder.parameters(), z)
@@ -179,8 +190,32 @@ class SetDecoder(Pretrained):
             problem.start = start
         return start
 
+    def _restarted(
+        self,
+        restart: Restart,
+        first: Solution,
+        problem: Objective,
+        start: Tensor,
+        steps: int,
+        trace: bool,
+        evaluate: bool,
+    ) -> Solution:
+        """The better of two solutions for the examples that the first one leaves suspicious."""
+        first.restarted = restart.suspects(first.last_loss)
+        if not first.restarted.any():
+            return first
+        again, other = problem.select(first.restarted), restart.start(start[first.restarted])
+        if again.start is not None:
+            again.start = other
+        second = self._minimise(again, other, steps, trace, evaluate)
+        second.restarted = ~second.restarted
+        better = (second.last_loss < first.last_loss[first.restarted]) & ~second.diverged
+        replaced = first.restarted.clone()
+        replaced[first.restarted] = better
+        return merge([(~replaced, first.select(~replaced)), (replaced, second.select(better))])
+
     def _minimise(self, problem: Objective, start: Tensor, steps: int, trace: bool, evaluate: bool) -> Solution:
-        descent = Descent(problem, self.solver, self.constraint, start)
+        descent = Descent(problem, self.solver.planned(steps), self.constraint, start)
         recorder = Recorder()
         if trace:
             descent.watch = recorder
@@ -196,7 +231,8 @@ class SetDecoder(Pretrained):
         if trace:
             recorder(sets, loss, grad)
         clipped = descent.clipped / descent.t
-        return Solution(sets, loss, set_norm(grad), clipped, ~finite, recorder.trace(steps) if trace else None)
+        way = recorder.trace(steps) if trace else None
+        return Solution(sets, loss, descent.loss, set_norm(grad), clipped, ~finite, torch.zeros_like(finite), way)
 
     def _rescue(
         self, problem: Objective, start: Tensor, steps: int, trace: bool, evaluate: bool, finite: Tensor
@@ -206,7 +242,7 @@ class SetDecoder(Pretrained):
         The diverged may not even be part of the graph: zero times NaN is NaN in the gradient of a parameter.
         """
         lost = ~finite
-        descent = Descent(problem.select(lost), self.solver, self.constraint, start[lost].detach())
+        descent = Descent(problem.select(lost), self.solver.planned(steps), self.constraint, start[lost].detach())
         best, recorder = BestFinite(descent), Recorder()
 
         def watch(sets: Tensor, loss: Tensor, grad: Tensor) -> None:
@@ -220,7 +256,8 @@ class SetDecoder(Pretrained):
         sets = best.sets
         if lost.all():  # then a loss still needs something to back-propagate to: sums of nothing, whose gradient is 0
             sets = sets + sum(source.flatten()[:0].sum() for source in _differentiated(problem, start))
-        parts = [(lost, Solution(sets, best.loss, best.grad_norm, descent.clipped / steps, lost[lost], way))]
+        clipped, yes = descent.clipped / steps, lost[lost]
+        parts = [(lost, Solution(sets, best.loss, best.loss, best.grad_norm, clipped, yes, ~yes, way))]
         if finite.any():
             survivors = self._minimise(problem.select(finite), start[finite], steps, trace, evaluate)
             parts.append((finite, survivors))

@@ -32,6 +32,7 @@ CLASSES = {
     "setpred.adjoints": ("Identity", "ConjugateGradient", "Unrolled"),
     "setpred.inits": ("RandomInit", "LearnedInit", "ZeroInit"),
     "setpred.constraints": ("Simplex", "Box", "NonNegative", "Ball", "Sphere", "Fields"),
+    "setpred.restart": ("Restart",),
     "setpred.schema": ("Schema",),
     "setpred.baselines": ("SlotAttention", "SlotMLP"),
 }

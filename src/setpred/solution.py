@@ -1,6 +1,7 @@
 """What an inner optimisation found, and how it got there."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,6 +23,10 @@ class Trace:
     loss: Tensor
     grad_norm: Tensor
 
+    def select(self, examples: Tensor) -> "Trace":
+        """That of some of the examples."""
+        return Trace(self.sets[:, examples], self.loss[:, examples], self.grad_norm[:, examples])
+
 
 @dataclass
 class Solution:
@@ -30,17 +35,21 @@ class Solution:
     Attributes:
         sets: the predicted sets, `[batch, size, dim]`.
         loss: inner loss of each set, `[batch]`.
+        last_loss: inner loss at the last gradient, one step before the set, `[batch]`.
         grad_norm: length of its gradient, `[batch]`.
         clipped: share of its gradients that were clipped, `[batch]`.
         diverged: whether its iterates left the finite numbers, `[batch]`; `sets` then holds its best finite iterate.
+        restarted: whether its inner loss made the decoder start it again, `[batch]`.
         trace: the iterates, if asked for.
     """
 
     sets: Tensor
     loss: Tensor
+    last_loss: Tensor
     grad_norm: Tensor
     clipped: Tensor
     diverged: Tensor
+    restarted: Tensor
     trace: Trace | None = None
 
     @property
@@ -54,6 +63,13 @@ class Solution:
             "clipped": self.clipped.sum() / max(len(fine), 1),
             "diverged": self.diverged.to(self.clipped.dtype).sum() / max(len(fine), 1),
         }
+
+    def select(self, examples: Tensor) -> "Solution":
+        """That of some of the examples."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        trace = found.pop("trace")
+        chosen = {name: value[examples] for name, value in found.items()}
+        return Solution(**chosen, trace=None if trace is None else trace.select(examples))
 
 
 class Recorder:
@@ -89,23 +105,12 @@ class BestFinite:
 def merge(parts: list[tuple[Tensor, Solution]]) -> Solution:
     """One solution of several, each with the mask of the examples that are its own."""
     order = torch.cat([own.nonzero().flatten() for own, _ in parts]).argsort()
-
-    def joined(*tensors: Tensor, dim: int = 0) -> Tensor:
-        return torch.cat(tensors, dim=dim).index_select(dim, order)
-
     solutions = [solution for _, solution in parts]
     traces = [solution.trace for solution in solutions if solution.trace is not None]
-    return Solution(
-        sets=joined(*(s.sets for s in solutions)),
-        loss=joined(*(s.loss for s in solutions)),
-        grad_norm=joined(*(s.grad_norm for s in solutions)),
-        clipped=joined(*(s.clipped for s in solutions)),
-        diverged=joined(*(s.diverged for s in solutions)),
-        trace=Trace(
-            joined(*(t.sets for t in traces), dim=1),
-            joined(*(t.loss for t in traces), dim=1),
-            joined(*(t.grad_norm for t in traces), dim=1),
-        )
-        if traces
-        else None,
-    )
+
+    def joined(things: list[Any], kind: type, dim: int) -> dict[str, Tensor]:
+        names = [f.name for f in fields(kind) if f.name != "trace"]
+        return {n: torch.cat([getattr(t, n) for t in things], dim).index_select(dim, order) for n in names}
+
+    trace = Trace(**joined(traces, Trace, dim=1)) if traces else None
+    return Solution(**joined(solutions, Solution, dim=0), trace=trace)

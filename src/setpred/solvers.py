@@ -6,7 +6,7 @@ A solver says where to go from one gradient (`update`); the loop around it is wr
 
 import inspect
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -66,6 +66,10 @@ class Solver:
         """Whether it has compiled `steps_on`."""
         return False
 
+    def planned(self, steps: int) -> "Solver":
+        """This solver for a descent of just so many iterations."""
+        return self
+
     def start(self, sets: Tensor) -> Any:
         """The state before the first step."""
         return None
@@ -95,12 +99,23 @@ class GradientDescent(Solver):
 class Nesterov(Solver):
     """Gradient descent with Nesterov momentum, as `torch.optim.SGD(nesterov=True)`: the first step is 1 + m long.
 
+    Args:
+        momentum: m.
+        settle: take the last step without momentum, which ends the oscillation around the minimum.
+
     >>> Nesterov(steps=40, eval_steps=80, momentum=0.9, clip=10.0).eval_steps
     80
     """
 
     _: KW_ONLY
     momentum: Schedule = 0.9
+    settle: bool = False
+
+    def planned(self, steps: int) -> "Nesterov":
+        if not self.settle:
+            return self
+        momentum = self.momentum
+        return replace(self, momentum=lambda t: 0.0 if t >= steps - 1 else _at(momentum, t), settle=False)
 
     def start(self, sets: Tensor) -> Tensor:
         return torch.zeros_like(sets)

@@ -32,7 +32,7 @@ train(make_settings(task, model, "quick", 3, overrides), Path(out), resume=True,
 @pytest.mark.parametrize(
     ("task", "model", "extra"),
     [
-        ("autoencoding", "idspn", {}),
+        ("autoencoding", "idspn", {"restart.share": 0.2, "solver.settle": True}),
         ("numbering", "idspn", {"data.augment": True}),
         ("numbering", "transformer-random-pe", {}),
     ],

@@ -41,6 +41,8 @@ PLAIN: dict[OpOverload, Callable[..., Any]] = {
 def exported(predictor: SetPredictor, example: Tensor, mask: Tensor | None = None) -> ExportedProgram:
     """The predictor as a graph for any batch: inputs, initial sets, iterations (and a mask) → sets.
 
+    Every example starts once, where it is told to: a `Restart` of the decoder is left out.
+
     Args:
         predictor: with a decoder whose solver is `Nesterov` or `GradientDescent`, its step size a number.
         example: an input, `[1, …]`; only its shape matters.
@@ -70,23 +72,27 @@ class PlainPredictor(nn.Module):
         carried = self.inner.begin(z, self.start)
         self.begin = _recorded(self.inner.begin, z, self.start)
         self.step = _recorded(self.inner.step, z, self.start, *carried)
+        self.settles = decoder.solver.planned(1) is not decoder.solver
+        if self.settles:
+            self.last = _recorded(self.inner.last, z, self.start, *carried)
 
     def forward(self, *arguments: Tensor) -> Tensor:
         inputs, start, steps, *mask = arguments
         z = self.encoder(inputs, *mask)
 
         def unfinished(t: Tensor, *carried: Tensor) -> Tensor:
-            return t < steps
+            return t < steps - 1 if self.settles else t < steps
 
         def iterate(t: Tensor, *carried: Tensor) -> Tensors:
             return (t + 1, *self.step(z, start, *carried))
 
         first = (torch.zeros_like(steps), *self.begin(z, start))
-        return while_loop(unfinished, iterate, first)[1]
+        _, *carried = while_loop(unfinished, iterate, first)
+        return self.last(z, start, *carried)[0] if self.settles else carried[0]
 
 
 class Iteration:
-    """The inner loop as two functions of tensors: what is carried from one iteration to the next."""
+    """The inner loop as functions of tensors: what is carried from one iteration to the next."""
 
     def __init__(self, decoder: SetDecoder):
         self.decoder = decoder
@@ -99,7 +105,15 @@ class Iteration:
         return self._carried(descent)
 
     def step(self, z: Tensor, start: Tensor, *carried: Tensor) -> Tensors:
+        return self._advanced(self._descent(z, start), carried)
+
+    def last(self, z: Tensor, start: Tensor, *carried: Tensor) -> Tensors:
+        """The last step, where it differs from the others."""
         descent = self._descent(z, start)
+        descent.solver = descent.solver.planned(1)
+        return self._advanced(descent, carried)
+
+    def _advanced(self, descent: Descent, carried: Tensors) -> Tensors:
         rest = list(carried)
         descent.sets = rest.pop(0)
         if descent.state is not None:

@@ -84,8 +84,8 @@ def make_plan(name: str, words: Sequence[str], out: Path, preset: str = "paper")
     table = find_table(name)
     if not table.models or table.name not in TASKS:
         raise UsageError(f"{name} has published numbers but no training here: there are {', '.join(TASKS)}")
-    if preset not in find_task(name).presets:
-        raise unknown("preset", preset, find_task(name).presets)
+    if preset not in find_task(name).sizes:
+        raise unknown("preset", preset, find_task(name).sizes)
     filters = [word for word in words if "." not in word.partition("=")[0]]
     changes = parse_overrides(word for word in words if word not in filters)
     cells, seeds = select(table, filters)

@@ -11,10 +11,11 @@ from ..encoders import RelationEncoder, SetEncoder
 from ..errors import unknown
 from ..inits import Init, LearnedInit, RandomInit, ZeroInit
 from ..pooling import POOLS
+from ..restart import Restart
 from ..schema import Schema
 from ..solvers import GradientDescent, Nesterov, Solver, TorchOptimizer
 from .iterations import iterations_at
-from .settings import AdjointSettings, InitSettings, NetSettings, Settings, SolverSettings
+from .settings import AdjointSettings, InitSettings, NetSettings, RestartSettings, Settings, SolverSettings
 
 ADJOINTS = ("identity", "conjugate-gradient", "unrolled")
 INITS = ("random", "learned", "zero")
@@ -31,7 +32,7 @@ def make_solver(s: SolverSettings) -> Solver:
     shared: dict[str, Any] = {name: getattr(s, name) for name in ("steps", "lr", "clip", "tol", "exact_steps")}
     shared["eval_steps"] = eval_steps
     if s.name == "nesterov":
-        return Nesterov(momentum=s.momentum, **shared)
+        return Nesterov(momentum=s.momentum, settle=s.settle, **shared)
     if s.name == "gradient-descent":
         return GradientDescent(**shared)
     optimizer = getattr(torch.optim, s.name, None)
@@ -58,6 +59,10 @@ def make_init(s: InitSettings) -> Init:
     if s.name == "zero":
         return ZeroInit()
     raise unknown("init.name", s.name, INITS)
+
+
+def make_restart(s: RestartSettings) -> Restart | None:
+    return None if s.share is None else Restart(s.share, s.std)
 
 
 def make_constraint(name: str | None, schema: Schema | None = None) -> Constraint | None:
@@ -94,4 +99,5 @@ def make_decoder(settings: Settings, size: int, dim: int, known: int = 0, schema
         init=make_init(settings.init),
         constraint=constraint,
         adjoint=make_adjoint(settings.adjoint),
+        restart=make_restart(settings.restart),
     )

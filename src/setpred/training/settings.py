@@ -17,6 +17,7 @@ class SolverSettings:
     """How the inner optimisation moves: `nesterov`, `gradient-descent`, or a class of torch.optim such as `Adam`.
 
     With a `schedule` the iterations change over training (see `iterations_at`), and `steps` are those of evaluation.
+    `settle` takes the last step without momentum.
     """
 
     name: str = "nesterov"
@@ -25,6 +26,7 @@ class SolverSettings:
     schedule: str | None = None
     lr: float = 1.0
     momentum: float = 0.9
+    settle: bool = False
     clip: float | None = None
     tol: float | None = None
     exact_steps: int | None = None
@@ -46,6 +48,14 @@ class InitSettings:
     name: str = "random"
     std: float = 0.1
     weight: float = 0.1
+
+
+@dataclass
+class RestartSettings:
+    """Which `share` of the examples, those of the largest inner loss, evaluation starts again; None starts all once."""
+
+    share: float | None = None
+    std: float = 0.1
 
 
 @dataclass
@@ -105,6 +115,7 @@ class Settings:
     solver: SolverSettings = field(default_factory=SolverSettings)
     adjoint: AdjointSettings = field(default_factory=AdjointSettings)
     init: InitSettings = field(default_factory=InitSettings)
+    restart: RestartSettings = field(default_factory=RestartSettings)
     net: NetSettings = field(default_factory=NetSettings)
     optim: OptimSettings = field(default_factory=OptimSettings)
     trainer: TrainerSettings = field(default_factory=TrainerSettings)

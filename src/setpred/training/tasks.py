@@ -11,6 +11,10 @@ from .experiment import Experiment
 from .settings import Settings, changed
 
 Changes = Mapping[str, Any]
+Preset = Changes | Callable[[Any], Changes]
+
+BEST = {"solver.settle": True, "optim.schedule": "cosine", "restart.share": 0.05}
+"""What is better than the paper at the same cost, see docs/beyond.md."""
 
 
 @dataclass
@@ -20,11 +24,18 @@ class Task:
     settings: Callable[[], Settings]
     experiment: Callable[[Any], Experiment]
     models: Mapping[str, Changes]
-    presets: Mapping[str, Changes | Callable[[Any], Changes]]
-    """Changes, or what makes them from the task's `data`."""
+    presets: Mapping[str, Preset]
+    """Changes, or what makes them from the task's `data`; the first has the full size."""
     without_decoder: tuple[str, ...] = ()
     exceptions: Mapping[tuple[str, str], Changes] = field(default_factory=dict)
     """What a preset changes for one model: (preset, model) → changes."""
+
+    @property
+    def sizes(self) -> dict[str, str]:
+        """Every preset and the one whose size it has: the recommended recipe comes in each size."""
+        full, *smaller = self.presets
+        best = {"best": full} | {f"{size}-best": size for size in smaller}
+        return {size: size for size in self.presets} | best
 
 
 TASKS = {
@@ -53,25 +64,27 @@ def make_settings(
     chosen = find_task(given["task"])
     if model not in chosen.models:
         raise unknown(f"{task} model", model, chosen.models)
-    if preset not in chosen.presets:
-        raise unknown("preset", preset, chosen.presets)
+    if preset not in chosen.sizes:
+        raise unknown("preset", preset, chosen.sizes)
     overrides = dict(overrides or {})
     for key in overrides:
         if key in ("task", "model", "preset", "seed"):
             raise UsageError(
                 f"{key} is not changed by key=value: use --{key}" if key != "task" else "the task comes first"
             )
-        if model in chosen.without_decoder and key.split(".")[0] in ("solver", "adjoint", "init"):
+        if model in chosen.without_decoder and key.split(".")[0] in ("solver", "adjoint", "init", "restart"):
             raise UsageError(f"{model} has no {key.split('.')[0]}: {key} is for the decoders, such as idspn")
     if "data.folder" in given:
         overrides = own.describe(Path(given["data.folder"]), overrides.get("data.size")) | overrides
-    preset_changes = chosen.presets[preset]
+    size = chosen.sizes[preset]
+    preset_changes = chosen.presets[size]
     if callable(preset_changes):
         data = {key: value for key, value in overrides.items() if key.startswith("data.")}
         preset_changes = preset_changes(changed(chosen.settings(), data).data)
     names = {"model": model, "preset": preset, "seed": seed}
-    changes = {**preset_changes, **chosen.models[model], **chosen.exceptions.get((preset, model), {})}
-    return changed(chosen.settings(), {**names, **changes, **overrides})
+    changes = {**preset_changes, **chosen.models[model], **chosen.exceptions.get((size, model), {})}
+    recipe = {} if preset == size else BEST
+    return changed(chosen.settings(), {**names, **changes, **recipe, **overrides})
 
 
 def make_experiment(settings: Settings) -> Experiment:

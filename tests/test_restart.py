@@ -1,0 +1,83 @@
+"""A second start goes to the examples that need it, and never makes an inner loss worse."""
+
+import pytest
+import torch
+
+import setpred as sp
+
+
+def make(restart=None, **parts):
+    torch.manual_seed(0)
+    encoder = sp.SetEncoder(dim=2, hidden=16, latent=8, size=4)
+    return sp.iDSPN(encoder, size=4, dim=2, solver=sp.Nesterov(steps=6), restart=restart, **parts).eval()
+
+
+@pytest.fixture(params=[sp.RandomInit, sp.LearnedInit])
+def both(request):
+    """A decoder that starts once, one that restarts a fifth of the examples, and these."""
+    once, twice = make(init=request.param()), make(sp.Restart(share=0.2), init=request.param())
+    twice.load_state_dict(once.state_dict(), strict=False)
+    z = 2 * torch.randn(50, 8)
+    twice.restart.fit(once.solve(z).last_loss)
+    return once, twice, z
+
+
+def test_only_suspects_start_again_and_the_lower_inner_loss_is_kept(both):
+    once, twice, z = both
+    first, second = once.solve(z), twice.solve(z)
+    assert second.restarted.equal(first.last_loss > first.last_loss.quantile(0.8))
+    assert second.restarted.sum() == 10
+    assert (second.last_loss <= first.last_loss).all()
+    assert (second.last_loss < first.last_loss).any()
+    assert second.sets[~second.restarted].equal(first.sets[~second.restarted])
+
+
+def test_a_prediction_depends_on_its_input_alone(both):
+    _, twice, z = both
+    sets = twice(z)
+    for part in (slice(0, 7), slice(7, 50)):
+        torch.testing.assert_close(twice(z[part]), sets[part])
+    assert twice.solve(z).sets.equal(sets)
+
+
+def test_a_start_of_ones_own_is_not_replaced(both):
+    once, twice, z = both
+    start = torch.randn(50, 4, 2)
+    assert twice(z, init=start).equal(once(z, init=start))
+
+
+def test_the_trace_is_that_of_the_start_that_was_kept(both):
+    _, twice, z = both
+    solution = twice.solve(z, trace=True)
+    assert solution.trace is not None
+    assert solution.trace.sets[-1].equal(solution.sets)
+    assert solution.trace.loss[-2].equal(solution.last_loss)
+
+
+def test_training_learns_what_is_usual_and_starts_once():
+    decoder = make(sp.Restart(share=0.1)).train()
+    z = torch.randn(64, 8)
+    assert decoder.restart.threshold.isinf()
+    for _ in range(300):
+        assert not decoder.solve(z).restarted.any()
+    assert decoder.eval().solve(z).restarted.float().mean().item() == pytest.approx(0.1, abs=0.07)
+
+
+def test_gradients_come_back_through_the_start_that_was_kept(both):
+    _, twice, z = both
+    z.requires_grad_()
+    twice(z).square().sum().backward()
+    assert z.grad is not None
+    assert (z.grad.abs().sum(dim=1) > 0).all()
+
+
+def test_the_threshold_is_saved(both, tmp_path):
+    _, twice, z = both
+    twice.save_pretrained(tmp_path)
+    assert sp.iDSPN.from_pretrained(tmp_path).eval()(z).equal(twice(z))
+
+
+@pytest.mark.parametrize("arguments", [{"share": 0.0}, {"share": 1.0}, {"std": 0.0}, {"std": float("inf")}])
+def test_restarts_that_make_no_sense_are_refused(arguments):
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        sp.Restart(**arguments)

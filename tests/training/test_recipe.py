@@ -1,0 +1,26 @@
+"""The recommended recipe is a preset of every task, and its ideas can be taken away again one by one."""
+
+import pytest
+
+from setpred.training.run import evaluate, train
+from setpred.training.settings import flatten, to_dict
+from setpred.training.tasks import BEST, TASKS, make_settings
+
+TINY = {"data.train": 256, "data.test": 64, "net.hidden": 16, "net.latent": 16, "optim.steps": 8, "trainer.round": 4}
+
+
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "folder"])
+@pytest.mark.parametrize(("preset", "size"), [("best", "paper"), ("small-best", "small"), ("quick-best", "quick")])
+def test_the_recipe_changes_nothing_else(task, preset, size):
+    for model in TASKS[task].models:
+        plain, best = (flatten(to_dict(make_settings(task, model, name))) for name in (size, preset))
+        differing = {key for key in best if best[key] != plain[key]}
+        assert differing <= {*BEST, "preset"}
+        assert all(best[key] == value for key, value in BEST.items())
+
+
+def test_a_run_of_the_recipe_is_evaluated_with_and_without_its_ideas(tmp_path):
+    train(make_settings("autoencoding", preset="quick-best", overrides=TINY), tmp_path / "run", quiet=True)
+    with_all = evaluate(tmp_path / "run")["loss"]
+    for change in ({"restart.share": None}, {"solver.settle": False}, {"solver.eval_steps": 9}):
+        assert evaluate(tmp_path / "run", change)["loss"] != with_all
