@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from .adjoints import Adjoint
 from .constraints import Constraint
+from .descent import all_finite
 from .inits import Init
 from .objective import takes_mask
 from .restart import Restart
@@ -80,20 +81,21 @@ def checked_known(known: Known, z: Tensor, shape: torch.Size, constraint: Constr
     values, given = known
     check_tensor("the values of known", values)
     check_tensor("the mask of known", given)
+    if given.dtype != torch.bool:
+        raise ValueError(f"the mask of known is {given.dtype}, it must be torch.bool")
     try:
-        values, given = torch.broadcast_to(values, shape), torch.broadcast_to(given, shape)
+        values, whole = torch.broadcast_to(values, shape), torch.broadcast_to(given, shape)
     except RuntimeError:
         raise ValueError(
             f"known holds values {list(values.shape)} and a mask {list(given.shape)}: both must fit {list(shape)}"
         ) from None
-    if given.dtype != torch.bool:
-        raise ValueError(f"the mask of known is {given.dtype}, it must be torch.bool")
-    values, given = ordinary(values).to(z).contiguous(), ordinary(given).to(z.device).contiguous()
-    if not values.detach().isfinite().logical_or(~given).all():
-        raise ValueError("known holds NaN or infinity where it says a value is given")
-    if constraint is not None and not constraint.can_hold(given):
+    elements = torch.broadcast_to(given, (*given.shape[:-1], shape[-1]))  # one will do where all are alike
+    if constraint is not None and not constraint.can_hold(elements):
         raise ValueError(f"known gives a part of numbers that {constraint} ties together: give all of them or none")
-    return values, given
+    values, whole = ordinary(values).to(z).contiguous(), ordinary(whole).to(z.device).contiguous()
+    if not all_finite(values).all() and not values.detach().isfinite().logical_or(~whole).all():
+        raise ValueError("known holds NaN or infinity where it says a value is given")
+    return values, whole
 
 
 def checked_start(init: Tensor, z: Tensor, shape: torch.Size) -> Tensor:

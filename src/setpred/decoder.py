@@ -19,7 +19,7 @@ from .arguments import (
     ordinary,
 )
 from .constraints import Constraint
-from .descent import Descent, set_norm
+from .descent import Descent, all_finite, set_norm
 from .inits import Init, RandomInit
 from .objective import Objective
 from .pretrained import Pretrained
@@ -225,7 +225,7 @@ class SetDecoder(Pretrained):
             descent.run(steps)
             sets = descent.sets
         loss, grad = problem.gradient(sets) if evaluate else (descent.loss, descent.grad)
-        finite = loss.isfinite() & _finite(sets.detach()) & _finite(grad)
+        finite = loss.isfinite() & all_finite(sets) & all_finite(grad)
         if not finite.all():
             return self._rescue(problem, start, steps, trace, evaluate, finite)
         if trace:
@@ -289,10 +289,6 @@ class DSPN(SetDecoder):
     @staticmethod
     def usual() -> tuple[Solver, Adjoint]:
         return GradientDescent(steps=10), Unrolled()
-
-
-def _finite(sets: Tensor) -> Tensor:
-    return sets.isfinite().all(dim=2).all(dim=1)
 
 
 def _differentiated(problem: Objective, start: Tensor) -> list[Tensor]:

@@ -142,3 +142,10 @@ def reduced_products() -> Iterator[None]:
 def set_norm(sets: Tensor) -> Tensor:
     """Length of each example over all its entries, `[batch]`; its gradient at zero is zero."""
     return torch.linalg.vector_norm(sets, dim=(1, 2))
+
+
+def all_finite(sets: Tensor) -> Tensor:
+    """Whether each example holds neither NaN nor infinity, `[batch]`."""
+    sets = sets.detach().flatten(1)
+    finite = sets.sum(dim=1).isfinite()  # far faster than asking every entry, but a sum of large numbers may overflow
+    return finite if finite.all() else sets.isfinite().all(dim=1)

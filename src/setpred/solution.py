@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .descent import Descent, set_norm
+from .descent import Descent, all_finite, set_norm
 
 
 @dataclass
@@ -96,7 +96,7 @@ class BestFinite:
         self.grad_norm = torch.full_like(descent.loss, torch.inf)
 
     def __call__(self, sets: Tensor, loss: Tensor, grad: Tensor) -> None:
-        better = (loss < self.loss) & sets.isfinite().all(dim=(1, 2))
+        better = (loss < self.loss) & all_finite(sets)
         self.sets = torch.where(better[:, None, None], sets, self.sets)
         self.loss = torch.where(better, loss, self.loss)
         self.grad_norm = torch.where(better, set_norm(grad), self.grad_norm)
