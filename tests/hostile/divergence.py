@@ -36,7 +36,8 @@ def unguarded(self: Any, problem: Any, start: Any, steps: int, trace: bool, eval
 
     descent = Descent(problem, self.solver, self.constraint, start)
     sets = self.adjoint.run(descent, steps)
-    return Solution(sets, descent.loss, set_norm(descent.grad), descent.clipped, torch.zeros_like(finite))
+    none = torch.zeros_like(finite)
+    return Solution(sets, descent.loss, descent.loss, set_norm(descent.grad), descent.clipped, none, none)
 
 
 def survived(model: str, changes: dict[str, Any], seed: int, steps: int, batch: int = 16) -> dict[str, Any]:

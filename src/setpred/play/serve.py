@@ -30,7 +30,7 @@ def serve(runs: Sequence[Path] = (), host: str = "127.0.0.1", port: int = 8123, 
     print(f"setpred playground: {address} (stop with Ctrl+C)", flush=True)
     if browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
-    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
+    uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_keep_alive=30)).run([listener])
 
 
 def listen(host: str, port: int) -> socket.socket:

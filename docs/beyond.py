@@ -1,0 +1,180 @@
+"""What the recommended recipe gives beside the published one.
+
+`python docs/beyond.py RUN ...` examines runs of autoencoding on fresh examples and writes what it finds to
+`results/beyond/`; without runs it prints the tables of `docs/beyond.md` from there.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import setpred as sp
+from setpred.data.random_sets import random_sets
+from setpred.paper.published import autoencoding
+from setpred.training.run import commit, load_run, read_result
+
+RESULTS = Path(__file__).parent.parent / "results" / "beyond"
+SEED, EXAMPLES, SHOWN, LONGEST = 2_111_12193, 64_000, 1_024, 40
+COVERAGES = [share / 100 for share in range(50, 101)]
+
+
+class Examined:
+    """A trained autoencoder and fresh examples that no run has seen."""
+
+    def __init__(self, run: Path):
+        self.settings, self.experiment = load_run(run)
+        data, self.decoder = self.settings.data, self.experiment.decoder
+        self.sets = random_sets(EXAMPLES, data.n, data.d, SEED)
+        self.restart = self.decoder.restart or self._fitted()
+        self.risk: dict[str, list[float]] = {}
+
+    def _fitted(self) -> sp.Restart:
+        """For a run that was trained without: a threshold from examples of its training."""
+        restart = sp.Restart()
+        (sets,) = self.experiment.split("train")
+        restart.fit(self.solve(sets[:8_192], self.settings.solver.steps, settle=True, restart=None)[1])
+        return restart
+
+    @torch.no_grad()
+    def solve(
+        self, sets: Tensor, iterations: int, settle: bool, restart: sp.Restart | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Of each example: error of its set, inner loss that restarts go by, that of the result, whether restarted."""
+        solver = self.settings.solver
+        self.decoder.solver = sp.Nesterov(iterations, lr=solver.lr, momentum=solver.momentum, settle=settle)
+        self.decoder.restart = restart
+        parts = []
+        for part in sets.split(1_000):
+            found = self.decoder.solve(self.experiment.encoder(part))
+            error = sp.hungarian_loss(found.sets, part, cost="huber")
+            parts.append((error, found.last_loss, found.loss, found.restarted))
+        error, last_loss, loss, restarted = (torch.cat(column) for column in zip(*parts, strict=True))
+        return error, last_loss, loss, restarted
+
+    def row(self, iterations: int, settle: bool, restart: bool) -> dict[str, Any]:
+        error, last_loss, _, restarted = self.solve(self.sets, iterations, settle, self.restart if restart else None)
+        if (iterations, settle, restart) == (self.settings.solver.steps, True, False):
+            self.risk = risk(error.double(), last_loss)
+        return {
+            "iterations": iterations,
+            "settle": settle,
+            "restart": restart,
+            "spent": iterations * (1 + restarted.double().mean().item()),
+            "mean": error.double().mean().item(),
+            "median": error.median().item(),
+            "p99": error.double().quantile(0.99).item(),
+        }
+
+    def way(self, settle: bool) -> dict[str, list[float]]:
+        """Inner loss and error of the result against the iterations allowed."""
+        found = [self.solve(self.sets[:SHOWN], t, settle, None) for t in range(1, LONGEST + 1)]
+        return {
+            "inner": [loss.mean().item() for _, _, loss, _ in found],
+            "error": [error.mean().item() for error, _, _, _ in found],
+            "median": [error.median().item() for error, _, _, _ in found],
+        }
+
+
+def risk(error: Tensor, inner_loss: Tensor) -> dict[str, list[float]]:
+    """Mean error of the examples that are kept when those of highest inner loss, or error, are left out."""
+
+    def kept(order: Tensor) -> list[float]:
+        sums = error[order].cumsum(0)
+        counts = [max(1, round(share * len(error))) for share in COVERAGES]
+        return [(sums[count - 1] / count).item() for count in counts]
+
+    return {"coverage": COVERAGES, "inner loss": kept(inner_loss.argsort()), "oracle": kept(error.argsort())}
+
+
+def examine(run: Path) -> dict[str, Any]:
+    examined = Examined(run)
+    settings, result = examined.settings, read_result(run)
+    trained, own = settings.solver.steps, settings.solver.settle
+    rows = [(trained, False, False)] * (not own) + [
+        (trained, True, False),
+        (trained, True, True),
+        (2 * trained, True, False),
+        (2 * trained, True, True),
+    ]
+    return {
+        "preset": settings.preset,
+        "changes": _changes(settings),
+        "n": settings.data.n,
+        "d": settings.data.d,
+        "seed": settings.seed,
+        "steps": settings.optim.steps,
+        "trained_at": result["commit"],
+        "examined_at": commit(),
+        "seconds": result["seconds"],
+        "hardware": result["hardware"],
+        "examples": EXAMPLES,
+        "rows": [examined.row(*row) for row in rows],
+        "way": {"plain" if not settle else "settled": examined.way(settle) for settle in (False, True)},
+        "risk": examined.risk,
+    }
+
+
+def _changes(settings: Any) -> str:
+    """What was taken out of the recipe."""
+    if settings.preset == "paper":
+        return ""
+    return " ".join(
+        text
+        for text, out in {
+            "without settle": not settings.solver.settle,
+            "without cosine": settings.optim.schedule != "cosine",
+        }.items()
+        if out
+    )
+
+
+def read() -> list[dict[str, Any]]:
+    """Everything that was examined, in the order of the page."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*-seed*.json")]
+    return sorted(found, key=lambda r: (r["n"], r["d"], r["preset"] != "paper", r["changes"], r["steps"], r["seed"]))
+
+
+def published(n: int, d: int) -> float:
+    where = {"n": n, "d": d, "steps": 10}
+    (cell,) = (c for c in autoencoding().cells if c.model == "idspn+momentum" and c.at == where)
+    assert cell.mean is not None
+    return cell.mean
+
+
+def table() -> str:
+    lines = [
+        "| n, d | trained as | steps | seed | iterations | restarts | spent | mean | median | 99th percentile "
+        "| published ÷ mean |",
+        "|---|---|---:|---:|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for r in read():
+        name = f"{r['preset']} {r['changes']}".strip()
+        for row in r["rows"]:
+            iterations = f"{row['iterations']}{', settled' * row['settle']}"
+            figures = [f"{row[key]:.1e}" for key in ("mean", "median", "p99")]
+            ratio = f"{published(r['n'], r['d']) / row['mean']:.1f}"
+            cells = [f"{r['n']}, {r['d']}", name, f"{r['steps']:,}", r["seed"], iterations]
+            cells += ["yes" if row["restart"] else "no", f"{row['spent']:.2f}", *figures, ratio]
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    for run in map(Path, sys.argv[1:]):
+        found = examine(run)
+        RESULTS.mkdir(exist_ok=True)
+        words = [found["preset"], found["changes"].replace(" ", "-"), f"n{found['n']}", f"d{found['d']}"]
+        name = "-".join([*filter(None, words), f"steps{found['steps']}", f"seed{found['seed']}"])
+        (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        print(name, flush=True)
+    if len(sys.argv) == 1:
+        print(table())
+
+
+if __name__ == "__main__":
+    main()

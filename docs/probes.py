@@ -1,0 +1,130 @@
+"""Ideas tried on a small autoencoder: `python docs/probes.py [NAME ...]` trains each and notes what it gave.
+
+All take the recommended recipe and change one thing. What is found goes to `results/beyond/probes.json`; probes that
+stand there already are not repeated.
+"""
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import setpred as sp
+from setpred.data.random_sets import random_sets
+from setpred.training.experiment import Batches, Experiment
+from setpred.training.run import commit
+from setpred.training.tasks import make_experiment, make_settings
+
+RESULTS = Path(__file__).parent.parent / "results" / "beyond"
+FILE = RESULTS / "probes.json"
+ITERATIONS, STEPS, SEEDS = 10, 1_500, (0, 1)
+SIZE = {"data.n": 4, "data.d": 4, "solver.steps": ITERATIONS, "optim.steps": STEPS}
+Change = Callable[[Experiment], None]
+
+
+def momentum(schedule: Callable[[int], float]) -> Change:
+    """Any momentum, as a function of the iteration."""
+
+    def change(experiment: Experiment) -> None:
+        experiment.decoder.solver = sp.Nesterov(ITERATIONS, momentum=schedule)
+
+    return change
+
+
+def share_encoders(experiment: Experiment) -> None:
+    experiment.encoder = experiment.decoder.encoder
+
+
+PROBES: dict[str, dict[str, Any] | Change] = {
+    "the recipe": {},
+    "no plain last step": {"solver.settle": False},
+    "two plain last steps": momentum(lambda t: 0.0 if t >= 8 else 0.9),
+    "three plain last steps": momentum(lambda t: 0.0 if t >= 7 else 0.9),
+    "momentum falling linearly to 0": momentum(lambda t: 0.9 * (1 - t / 9)),
+    "momentum rising as t / (t + 3)": momentum(lambda t: 0.0 if t == 9 else t / (t + 3)),
+    "momentum 0.7": {"solver.momentum": 0.7},
+    "momentum 0.8": {"solver.momentum": 0.8},
+    "momentum 0.95": {"solver.momentum": 0.95},
+    "half the inner step": {"solver.lr": 0.5},
+    "constant outer rate": {"optim.schedule": "constant"},
+    "outer rate 3e-3": {"optim.lr": 3e-3},
+    "outer rate 3e-4": {"optim.lr": 3e-4},
+    "conjugate gradient adjoint": {"adjoint.name": "conjugate-gradient", "adjoint.steps": 3},
+    "one encoder for both ends": share_encoders,
+    "a random start": {"init.name": "random"},
+    "a weaker pull to the start": {"init.weight": 0.01},
+}
+
+
+def trained(change: dict[str, Any] | Change, seed: int) -> Experiment:
+    overrides = SIZE | (change if isinstance(change, dict) else {})
+    settings = make_settings("autoencoding", "idspn", "small-best", seed, overrides)
+    torch.manual_seed(seed)
+    experiment = make_experiment(settings)
+    if not isinstance(change, dict):
+        change(experiment)
+    optim = settings.optim
+    optimizer = torch.optim.Adam(experiment.parameters(), lr=optim.lr)
+    for step, batch in enumerate(Batches(experiment.split("train"), optim.batch, seed, 0, STEPS)):
+        if optim.schedule == "cosine":
+            optimizer.param_groups[0]["lr"] = optim.lr * 0.5 * (1 + math.cos(math.pi * step / STEPS))
+        optimizer.zero_grad()
+        experiment.loss(batch).backward()
+        optimizer.step()
+    return experiment.eval()
+
+
+@torch.no_grad()
+def judged(experiment: Experiment) -> dict[str, Any]:
+    """Mean, median and 99th percentile of the error on fresh examples, starting once and with restarts."""
+    fresh = random_sets(16_000, 4, 4, seed=2_111_12193)
+    restart, found = experiment.decoder.restart, {}
+    for name, rule in (("once", None), ("restarts", restart)):
+        experiment.decoder.restart = rule
+        errors = torch.cat([sp.hungarian_loss(experiment(x), x, cost="huber") for x in fresh.split(1_000)]).double()
+        figures = {"mean": errors.mean(), "median": errors.median(), "p99": errors.quantile(0.99)}
+        found[name] = {key: value.item() for key, value in figures.items()}
+    return found
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    known = json.loads(FILE.read_text()) if FILE.exists() else {}
+    RESULTS.mkdir(exist_ok=True)
+    for name in sys.argv[1:] or PROBES:
+        for seed in SEEDS:
+            if str(seed) in known.setdefault(name, {}):
+                continue
+            begun = time.process_time()
+            found = judged(trained(PROBES[name], seed))
+            seconds = round(time.process_time() - begun, 1)
+            known[name][str(seed)] = {**found, "cpu_seconds": seconds, "steps": STEPS, "commit": commit()}
+            FILE.write_text(json.dumps(known, indent=1) + "\n")
+            print(
+                f"{name}, seed {seed}: {found['once']['mean']:.1e}, restarts {found['restarts']['mean']:.1e}",
+                flush=True,
+            )
+
+
+def table() -> str:
+    """What each gave, over seeds, the best first."""
+    known = json.loads(FILE.read_text())
+
+    def mean(name: str, kind: str, key: str) -> float:
+        runs = known[name].values()
+        return sum(run[kind][key] for run in runs) / len(runs)
+
+    lines = ["| what | mean | median | mean with restarts | seeds |", "|---|---:|---:|---:|---:|"]
+    for name in sorted(known, key=lambda name: mean(name, "restarts", "mean")):
+        figures = [mean(name, *what) for what in (("once", "mean"), ("once", "median"), ("restarts", "mean"))]
+        lines.append(f"| {name} | {' | '.join(f'{x:.1e}' for x in figures)} | {len(known[name])} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
