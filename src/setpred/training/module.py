@@ -32,6 +32,7 @@ class TrainingModule(L.LightningModule):
         self.experiment, self.settings = experiment, settings
         self.sums: dict[str, Tensor] = {}  # of each metric since the last report: its sum and how many it is of
         self.seconds = 0.0
+        self.began = False
         self._data: dict[str, Batch] = {}
         self._started = 0.0
 
@@ -59,6 +60,9 @@ class TrainingModule(L.LightningModule):
 
     def test_dataloader(self) -> Chunks:
         return Chunks(self.data("test"), self.experiment.evaluation_batch, *self._place())
+
+    def on_train_start(self) -> None:
+        self.began = True
 
     def on_train_epoch_start(self) -> None:
         self._started = time.perf_counter()

@@ -59,15 +59,24 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
         if trainer.is_global_zero:
             remove_remains(out)
             write_config(settings, out)
-        last = out / "checkpoints" / "last.ckpt"
+        last, best = (out / "checkpoints" / name for name in ("last.ckpt", "best.ckpt"))
+        going_on = resume and last.exists()
         try:
-            trainer.fit(module, ckpt_path=last if resume and last.exists() else None, weights_only=True)
+            trainer.fit(module, ckpt_path=last if going_on else None, weights_only=True)
         except SystemExit:  # how Lightning leaves at an interrupt
             raise KeyboardInterrupt from None
-        best = out / "checkpoints" / "best.ckpt"
+        except UsageError:
+            raise
+        except Exception as error:
+            if going_on and not module.began:
+                raise _damaged(last, error) from error
+            raise
         if module.experiment.monitor is not None and best.exists():
-            weights = torch.load(best, map_location="cpu", weights_only=True)["state_dict"]
-            module.load_state_dict(weights, strict=False)
+            try:
+                weights = torch.load(best, map_location="cpu", weights_only=True)["state_dict"]
+                module.load_state_dict(weights, strict=False)
+            except Exception as error:  # a damaged file can be anything
+                raise _damaged(best, error) from error
         (metrics,) = trainer.test(module, verbose=False)
     result = summary(settings, trainer.global_step, module.seconds, metrics)
     if trainer.is_global_zero:
@@ -76,6 +85,11 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
         with replacing(out / "result.json") as temporary:
             temporary.write_text(json.dumps(result, indent=2) + "\n")
     return result
+
+
+def _damaged(checkpoint: Path, error: Exception) -> UsageError:
+    folder, kind = checkpoint.parent, type(error).__name__
+    return UsageError(f"{checkpoint} cannot be read ({kind}): remove {folder} to train from the beginning")
 
 
 def speaks() -> bool:

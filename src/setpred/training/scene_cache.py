@@ -110,8 +110,14 @@ class SceneSplit:
                 for part in _shown(f"{doing} {self.count:,} scenes", self.count):
                     made[part.start : part.stop] = make(part).numpy()
                 made.flush()
-        # Copy on write: torch wants arrays it could write to, and no one shall change what is stored.
-        return torch.from_numpy(np.load(min(fits)[1], mmap_mode="c")[: self.count])
+        path = min(fits)[1]
+        try:  # copy on write: torch wants arrays it could write to, and no one shall change what is stored
+            stored = np.load(path, mmap_mode="c")
+        except (ValueError, OSError, EOFError) as error:
+            raise UsageError(f"{path} cannot be read ({error}): remove it, and it is made again") from None
+        if stored.dtype != dtype or len(stored) < self.count or stored.shape[1:] != shape:
+            raise UsageError(f"{path} is not what its name says: remove it, and it is made again")
+        return torch.from_numpy(stored[: self.count])
 
     def _origin(self) -> str:
         """A name that changes when the scenes would: with the code of the renderer, or the file of the scenes."""
