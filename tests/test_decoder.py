@@ -238,6 +238,15 @@ def test_a_diverging_example_is_flagged_and_does_not_poison_the_batch(decoder_cl
     assert decoder.diagnostics["diverged"] == pytest.approx(0.2)
 
 
+def test_an_inner_loss_that_blows_up_is_flagged_though_it_is_still_a_number():
+    decoder = make(solver=sp.Nesterov(steps=8, lr=2e3)).eval()
+    solution = decoder.solve(torch.randn(6, LATENT), trace=True)
+    assert solution.trace.loss[-1].isfinite().all()
+    assert solution.diverged.all()
+    assert solution.loss.equal(solution.trace.loss.amin(dim=0))
+    assert not make(solver=sp.Nesterov(steps=8)).eval().solve(torch.randn(6, LATENT)).diverged.any()
+
+
 def test_a_batch_that_diverges_as_a_whole_still_returns():
     decoder = sp.iDSPN(Explosive(), size=4, dim=2, solver=sp.Nesterov(steps=40))
     z = torch.full((3, LATENT), 1e3, requires_grad=True)

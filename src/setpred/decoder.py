@@ -27,6 +27,9 @@ from .restart import Restart
 from .solution import BestFinite, Recorder, Solution, merge
 from .solvers import GradientDescent, Nesterov, Solver
 
+BLOWN_UP = 1e3
+"""An example has diverged if its inner loss ends above this many times its first value plus ½ mean z²."""
+
 
 class SetDecoder(Pretrained):
     """Decode a vector z into the set Y that minimises ½ mean (encoder(Y) - z)².
@@ -225,23 +228,24 @@ class SetDecoder(Pretrained):
             descent.run(steps)
             sets = descent.sets
         loss, grad = problem.gradient(sets) if evaluate else (descent.loss, descent.grad)
-        finite = loss.isfinite() & all_finite(sets) & all_finite(grad)
-        if not finite.all():
-            return self._rescue(problem, start, steps, trace, evaluate, finite)
+        usual = descent.first_loss + 0.5 * problem.z.detach().square().mean(dim=1)
+        fine = loss.isfinite() & (loss <= BLOWN_UP * usual) & all_finite(sets) & all_finite(grad)
+        if not fine.all():
+            return self._rescue(problem, start, steps, trace, evaluate, fine)
         if trace:
             recorder(sets, loss, grad)
         clipped = descent.clipped / descent.t
         way = recorder.trace(steps) if trace else None
-        return Solution(sets, loss, descent.loss, set_norm(grad), clipped, ~finite, torch.zeros_like(finite), way)
+        return Solution(sets, loss, descent.loss, set_norm(grad), clipped, ~fine, torch.zeros_like(fine), way)
 
     def _rescue(
-        self, problem: Objective, start: Tensor, steps: int, trace: bool, evaluate: bool, finite: Tensor
+        self, problem: Objective, start: Tensor, steps: int, trace: bool, evaluate: bool, fine: Tensor
     ) -> Solution:
-        """Solve again for the examples that stayed finite, and give the others their best finite iterate.
+        """Solve again for the examples that did not diverge, and give the others their best finite iterate.
 
         The diverged may not even be part of the graph: zero times NaN is NaN in the gradient of a parameter.
         """
-        lost = ~finite
+        lost = ~fine
         descent = Descent(problem.select(lost), self.solver.planned(steps), self.constraint, start[lost].detach())
         best, recorder = BestFinite(descent), Recorder()
 
@@ -258,9 +262,9 @@ class SetDecoder(Pretrained):
             sets = sets + sum(source.flatten()[:0].sum() for source in _differentiated(problem, start))
         clipped, yes = descent.clipped / steps, lost[lost]
         parts = [(lost, Solution(sets, best.loss, best.loss, best.grad_norm, clipped, yes, ~yes, way))]
-        if finite.any():
-            survivors = self._minimise(problem.select(finite), start[finite], steps, trace, evaluate)
-            parts.append((finite, survivors))
+        if fine.any():
+            survivors = self._minimise(problem.select(fine), start[fine], steps, trace, evaluate)
+            parts.append((fine, survivors))
         return merge(parts)
 
     def extra_repr(self) -> str:

@@ -18,7 +18,7 @@ from .objective import Objective
 from .solvers import Solver
 
 # What a descent keeps for each example by itself.
-EXAMPLEWISE = ("sets", "state", "loss", "grad", "clipped", "running")
+EXAMPLEWISE = ("sets", "state", "first_loss", "loss", "grad", "clipped", "running")
 
 
 class Descent:
@@ -27,6 +27,7 @@ class Descent:
     Attributes:
         sets: the current iterates, `[batch, size, dim]`.
         t: how many iterations were made.
+        first_loss: L at the start, `[batch]`.
         loss: L at the last gradient, `[batch]`.
         grad: the last gradient, before clipping, `[batch, size, dim]`.
         clipped: how many of an example's gradients were clipped, `[batch]`.
@@ -40,7 +41,7 @@ class Descent:
         self.state = solver.start(self.sets)
         self.t = 0
         batch = sets.shape[0]  # not len, which would make it a constant of an exported model
-        self.loss, self.clipped = sets.new_zeros(batch), sets.new_zeros(batch)
+        self.first_loss, self.loss, self.clipped = (sets.new_zeros(batch) for _ in range(3))
         self.grad = torch.zeros_like(self.sets)
         self.running: Tensor | None = None
         self.watch: Callable[[Tensor, Tensor, Tensor], None] | None = None
@@ -78,6 +79,8 @@ class Descent:
         step = self.solver.steps_on(self.sets, self.grad, self.state, self.clipped)
         for t in range(self.t, steps):
             evaluate()
+            if t == 0:
+                self.first_loss = self.loss.clone()
             step(t)
             if self.constraint is not None:
                 self.constraint.project_(self.sets)
@@ -106,6 +109,8 @@ class Descent:
     def advance(self, loss: Tensor, grad: Tensor) -> None:
         """Move along `grad`, the gradient at `self.sets`."""
         self.loss, self.grad = loss.detach(), grad.detach()
+        if self.t == 0:
+            self.first_loss = self.loss
         if self.watch is not None:
             self.watch(self.sets, self.loss, self.grad)
         if self.solver.tol is not None:

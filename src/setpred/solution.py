@@ -38,7 +38,8 @@ class Solution:
         last_loss: inner loss at the last gradient, one step before the set, `[batch]`.
         grad_norm: length of its gradient, `[batch]`.
         clipped: share of its gradients that were clipped, `[batch]`.
-        diverged: whether its iterates left the finite numbers, `[batch]`; `sets` then holds its best finite iterate.
+        diverged: whether its iterates left the finite numbers, or its inner loss blew up, `[batch]`; `sets` then holds
+            its best finite iterate.
         restarted: whether its inner loss made the decoder start it again, `[batch]`.
         trace: the iterates, if asked for.
     """
