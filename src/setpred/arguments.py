@@ -55,7 +55,7 @@ def check_vectors(z: Tensor, encoder: nn.Module) -> None:
         raise ValueError(f"z is on {z.device}, the encoder on {parameter.device}: move one of them")
     if z.dtype not in (parameter.dtype, torch.float16, torch.bfloat16):  # half precision comes from autocast
         raise ValueError(f"z is {z.dtype}, the encoder {parameter.dtype}: convert one of them")
-    finite = z.detach().isfinite().all(dim=1)
+    finite = all_finite(z)
     if not finite.all():
         example = int((~finite).nonzero()[0])
         raise ValueError(f"z of example {example} holds NaN or infinity: look at the network before the decoder")

@@ -2,7 +2,7 @@
 
 import base64
 import io
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,6 @@ def data_address(image: Image.Image) -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
-@cache
+@lru_cache(maxsize=32)
 def _display(index: int) -> np.ndarray:
     return picture(Scenes(seed=SEED).scene(index), FRAME)

@@ -1,14 +1,15 @@
 """One server for the page and for what it asks; no request leaves anything behind for the next."""
 
 import json
+import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Query, Request, Response
 from fastapi import Path as InPath
-from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
@@ -48,7 +49,12 @@ def make_app(runs: Sequence[Path] = (), hosts: Sequence[str] = ("*",)) -> FastAP
     app.exception_handler(RequestValidationError)(_refuse_values)
     app.middleware("http")(_with_headers)
     shown = _load(runs)
+    cores = CapacityLimiter(os.cpu_count() or 1)
     threading.Thread(target=_warm_up, daemon=True).start()
+
+    async def computed(function: Callable[..., Any], *arguments: Any) -> Response:
+        """The answer, once a core is free for it: more at a time would only wait for each other."""
+        return await to_thread.run_sync(lambda: answer(function(*arguments)), limiter=cores)
 
     @app.get("/api/about")
     def about() -> Response:
@@ -57,27 +63,26 @@ def make_app(runs: Sequence[Path] = (), hosts: Sequence[str] = ("*",)) -> FastAP
         return answer({"subjects": subjects, "trained": trained(), "runs": [run.about() for run in shown]})
 
     @app.post("/api/points")
-    def points(request: PointsRequest) -> Response:
-        return answer(decode_points(request))
+    async def points(request: PointsRequest) -> Response:
+        return await computed(decode_points, request)
 
     @app.get("/api/scenes/{index}")
-    def scene(index: Annotated[int, InPath(ge=0, lt=1_000_000)], steps: Steps = 40) -> Response:
-        return answer(rendered_scene(index, steps))
+    async def scene(index: Annotated[int, InPath(ge=0, lt=1_000_000)], steps: Steps = 40) -> Response:
+        return await computed(rendered_scene, index, steps)
 
     @app.post("/api/scenes")
     async def upload(request: Request, steps: Steps = 40) -> Response:
-        content = await request.body()
-        return answer(await run_in_threadpool(uploaded_scene, content, steps))
+        return await computed(uploaded_scene, await request.body(), steps)
 
     @app.post("/api/lab")
-    def lab(request: LabRequest) -> Response:
-        return answer(look(request))
+    async def lab(request: LabRequest) -> Response:
+        return await computed(look, request)
 
     @app.get("/api/runs/{number}/{example}")
-    def run(number: int, example: int, steps: Steps = 40) -> Response:
+    async def run(number: int, example: int, steps: Steps = 40) -> Response:
         if not 0 <= number < len(shown):
             raise UsageError(f"there is no run {number}: {len(shown)} were named when the playground was started")
-        return answer(shown[number].example(example, steps))
+        return await computed(shown[number].example, example, steps)
 
     @app.get("/docs/playground", response_class=HTMLResponse)
     def guide() -> str:
