@@ -18,7 +18,7 @@ from setpred.paper.published import autoencoding
 from setpred.training.run import commit, load_run, read_result
 
 RESULTS = Path(__file__).parent.parent / "results" / "beyond"
-SEED, EXAMPLES, SHOWN, LONGEST = 2_111_12193, 64_000, 1_024, 40
+SEED, EXAMPLES, SHOWN, LONGEST = 20_261_116, 64_000, 1_024, 40
 COVERAGES = [share / 100 for share in range(50, 101)]
 
 

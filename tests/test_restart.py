@@ -32,6 +32,46 @@ def test_only_suspects_start_again_and_the_lower_inner_loss_is_kept(both):
     assert second.sets[~second.restarted].equal(first.sets[~second.restarted])
 
 
+def test_the_inner_loss_of_a_second_start_is_that_of_the_same_problem(both):
+    once, twice, z = both
+    second = twice.solve(z)
+    objective = once._problem(z, None, None)
+    once._start(objective, None, None)
+    torch.testing.assert_close(second.loss, objective.loss(second.sets))
+
+
+def test_a_diverged_example_starts_again():
+    decoder = make(sp.Restart())
+    decoder.solver = sp.Nesterov(steps=8, lr=2e3)
+    z = torch.randn(5, 8)
+    assert not decoder.solve(z).restarted.any(), "nothing was learned yet"
+    decoder.restart.threshold.fill_(1e9)
+    solution = decoder.solve(z)
+    assert solution.diverged.all()
+    assert solution.restarted.all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_every_precision_learns_and_restarts(dtype):
+    decoder = make(sp.Restart(share=0.5)).to(dtype)
+    z = torch.randn(16, 8).to(dtype)
+    decoder.train()(z)
+    assert decoder.restart.threshold.isfinite()
+    assert decoder.eval().solve(z).restarted.any()
+
+
+@pytest.mark.parametrize("batch", [1, 4, 128])
+def test_the_share_is_learned_from_batches_of_any_size(batch):
+    torch.manual_seed(0)
+    restart = sp.Restart(share=0.1)
+    found = []
+    for step in range(6_000):
+        losses = torch.empty(batch).exponential_()
+        restart.learn(losses)
+        found += [float(restart.threshold)] if step >= 2_000 else []
+    assert torch.tensor(found).median().item() == pytest.approx(-torch.tensor(0.1).log().item(), rel=0.2)
+
+
 def test_a_prediction_depends_on_its_input_alone(both):
     _, twice, z = both
     sets = twice(z)
@@ -57,9 +97,11 @@ def test_the_trace_is_that_of_the_start_that_was_kept(both):
 def test_training_learns_what_is_usual_and_starts_once():
     decoder = make(sp.Restart(share=0.1)).train()
     z = torch.randn(64, 8)
-    assert decoder.restart.threshold.isinf()
+    assert decoder.solve(z, steps=1).restarted.sum() == 0
+    assert decoder.restart.threshold.isinf(), "only forward is training"
     for _ in range(300):
-        assert not decoder.solve(z).restarted.any()
+        decoder(z)
+    assert not decoder.solve(z).restarted.any()
     assert decoder.eval().solve(z).restarted.float().mean().item() == pytest.approx(0.1, abs=0.07)
 
 

@@ -42,7 +42,7 @@ def train(
     overrides: Overrides = None,
     model: Annotated[str | None, typer.Option(help="idspn, dspn, bilstm, … [default: idspn]")] = None,
     preset: Annotated[
-        str | None, typer.Option(help="quick, small, paper, or best: better than the paper. [default: small]")
+        str | None, typer.Option(help="quick, small or paper; best (or small-best, …) is our recipe. [default: small]")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="[default: 0]")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. [default: runs/TASK-MODEL-PRESET-seedN]")] = None,
@@ -121,7 +121,10 @@ def export(
     to: Annotated[str, typer.Option(help="onnx, torch (for torch.export.load) or pretrained.")] = "onnx",
     out: Annotated[Path | None, typer.Option(help="What to write. [default: model.onnx and such beside it]")] = None,
 ) -> None:
-    """Write a trained model to run elsewhere: onnx and torch need no setpred, a pretrained folder loads there."""
+    """Write a trained model to run elsewhere: onnx and torch need no setpred, a pretrained folder loads there.
+
+    Files of onnx and torch start every example once, also where the model would restart some.
+    """
     from .export.trained import export_trained
 
     typer.echo(export_trained(model, to, out))
@@ -161,7 +164,7 @@ def reproduce(
     workers: Annotated[
         int | None, typer.Option(help="Runs at a time; 0 only compares what is finished. [default: the cores]")
     ] = None,
-    preset: Annotated[str, typer.Option(help="paper is the published protocol, best the recommended one.")] = "paper",
+    preset: Annotated[str, typer.Option(help="paper is the published protocol, best our recipe.")] = "paper",
     to: Annotated[list[Path] | None, typer.Option(help="Also write the table: .md, .tex, .csv or .json.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder for the table in all formats with its curves.")] = None,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster to train on; auto finds it.")] = None,

@@ -28,7 +28,7 @@ from .solution import BestFinite, Recorder, Solution, merge
 from .solvers import GradientDescent, Nesterov, Solver
 
 BLOWN_UP = 1e3
-"""An example has diverged if its inner loss ends above this many times its first value plus ½ mean z²."""
+"""An example has diverged if its inner loss at the last gradient is this many times its first plus ½ mean z²."""
 
 
 class SetDecoder(Pretrained):
@@ -106,6 +106,8 @@ class SetDecoder(Pretrained):
         """
         solution = self._solve(z, mask, known, init, generator, self._steps(None), trace=False, evaluate=False)
         self.diagnostics = solution.diagnostics
+        if self.training and self.restart is not None and init is None:
+            self.restart.learn(solution.last_loss)
         return solution.sets
 
     def solve(
@@ -158,10 +160,7 @@ class SetDecoder(Pretrained):
             problem = self._problem(z, mask, known)
             start = self._start(problem, init, generator)
             solution = self._minimise(problem, start, steps, trace, evaluate)
-            if self.restart is None or init is not None:
-                return solution
-            if self.training:
-                self.restart.learn(solution.last_loss)
+            if self.restart is None or init is not None or self.training:
                 return solution
             return self._restarted(self.restart, solution, problem, start, steps, trace, evaluate)
 
@@ -204,15 +203,14 @@ class SetDecoder(Pretrained):
         evaluate: bool,
     ) -> Solution:
         """The better of two solutions for the examples that the first one leaves suspicious."""
-        first.restarted = restart.suspects(first.last_loss)
+        first.restarted = restart.suspects(first.last_loss, first.diverged)
         if not first.restarted.any():
             return first
         again, other = problem.select(first.restarted), restart.start(start[first.restarted])
-        if again.start is not None:
-            again.start = other
         second = self._minimise(again, other, steps, trace, evaluate)
         second.restarted = ~second.restarted
-        better = (second.last_loss < first.last_loss[first.restarted]) & ~second.diverged
+        before = first.select(first.restarted)
+        better = ~second.diverged & (before.diverged | (second.last_loss < before.last_loss))
         replaced = first.restarted.clone()
         replaced[first.restarted] = better
         return merge([(~replaced, first.select(~replaced)), (replaced, second.select(better))])
@@ -229,7 +227,7 @@ class SetDecoder(Pretrained):
             sets = descent.sets
         loss, grad = problem.gradient(sets) if evaluate else (descent.loss, descent.grad)
         usual = descent.first_loss + 0.5 * problem.z.detach().square().mean(dim=1)
-        fine = loss.isfinite() & (loss <= BLOWN_UP * usual) & all_finite(sets) & all_finite(grad)
+        fine = loss.isfinite() & (descent.loss <= BLOWN_UP * usual) & all_finite(sets) & all_finite(grad)
         if not fine.all():
             return self._rescue(problem, start, steps, trace, evaluate, fine)
         if trace:

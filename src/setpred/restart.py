@@ -8,8 +8,8 @@ class Restart(nn.Module):
     """Solve suspicious examples again from another start, and keep the set of lower inner loss.
 
     Training learns which inner losses are usual. In `eval()` an example is suspicious if its inner loss, as the last
-    iteration saw it, is above `threshold`; so what is predicted depends on nothing but the input. A start given by
-    the caller is never replaced.
+    iteration saw it, is above `threshold`, or if it diverged; so what is predicted depends on nothing but the input. A
+    start given by the caller is never replaced.
 
     Args:
         share: of the training examples that lie above the threshold, so about what restarts cost.
@@ -29,7 +29,7 @@ class Restart(nn.Module):
     """
 
     threshold: Tensor
-    memory = 0.99
+    pace = 0.1
 
     def __init__(self, share: float = 0.05, std: float = 0.1):
         super().__init__()
@@ -42,27 +42,32 @@ class Restart(nn.Module):
 
     def fit(self, losses: Tensor) -> None:
         """Set the threshold so that the largest `share` of these losses lies above it."""
-        self.threshold.copy_(self._quantile(losses))
+        self.threshold.copy_(_usable(losses).nanquantile(1 - self.share))
 
     def learn(self, losses: Tensor) -> None:
-        """Move the threshold a little towards what `fit` would make of the losses of one training batch."""
-        found = self._quantile(losses)
-        self.threshold.copy_(
-            torch.where(self.threshold.isfinite(), torch.lerp(found, self.threshold, self.memory), found)
-        )
+        """Move the threshold by what one training batch says: up where too many lie above it, else down."""
+        if not len(losses):
+            return
+        losses, known = _usable(losses), self.threshold
+        above = (losses > known).to(known.dtype).mean()
+        moved = known * torch.exp(self.pace * (above - self.share))
+        moved = torch.where(known.isfinite() & (known > 0), moved, losses.nanquantile(1 - self.share))
+        known.copy_(torch.where(moved.isfinite(), moved, known))
 
-    def suspects(self, losses: Tensor) -> Tensor:
-        """Which of the examples should start again, `[batch]`."""
-        return losses.detach() > self.threshold
+    def suspects(self, losses: Tensor, diverged: Tensor) -> Tensor:
+        """Which of the examples should start again, `[batch]`: none before there is a threshold."""
+        return ((losses.detach() > self.threshold) | diverged) & self.threshold.isfinite()
 
     def start(self, first: Tensor) -> Tensor:
         """Another start beside the first, the same at each call."""
         noise = torch.randn(first.shape[1:], generator=torch.Generator().manual_seed(1), dtype=torch.float64)
         return first + self.std * noise.to(first)
 
-    def _quantile(self, losses: Tensor) -> Tensor:
-        finite = losses.detach()[losses.isfinite()]
-        return finite.quantile(1 - self.share) if len(finite) else self.threshold
-
     def extra_repr(self) -> str:
         return f"share={self.share}, std={self.std}"
+
+
+def _usable(losses: Tensor) -> Tensor:
+    """In a precision that quantiles are known for, NaN where infinite."""
+    losses = losses.detach().float()
+    return losses.where(losses.isfinite(), torch.nan)

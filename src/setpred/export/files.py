@@ -28,6 +28,8 @@ from .loop import exported
 def to_onnx(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Tensor | None = None) -> Path:
     """Write the predictor as ONNX, with the schema, the start and the steps in the metadata, and return the path.
 
+    The file starts every example once, where it is told to: a `Restart` of the decoder is not part of it.
+
     Args:
         predictor: with a decoder whose solver is `Nesterov` or `GradientDescent`, its step size a number.
         path: the file.
@@ -61,7 +63,8 @@ def to_onnx(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Te
 def to_torch(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Tensor | None = None) -> Path:
     """Write the predictor for `torch.export.load`, with what `to_onnx` puts in the metadata as `setpred.json` in it.
 
-    Its arguments are the input, the start, the steps and, where there is one, the mask, in this order.
+    Its arguments are the input, the start, the steps and, where there is one, the mask, in this order. Restarts are
+    left out here, too.
     """
     with _calm():
         program = exported(predictor, example, mask)

@@ -16,7 +16,7 @@ from ..predictor import SetPredictor
 from .experiment import Batch, Experiment, Splits
 from .parts import make_decoder
 from .scene_cache import RENDERED, SceneSplit
-from .settings import ImageNetSettings, OptimSettings, Settings, SolverSettings
+from .settings import ImageModelSettings, OptimSettings, Settings, SolverSettings
 
 SIZE, DIM = CLEVR_SCHEMA.size, CLEVR_SCHEMA.dim
 
@@ -39,7 +39,7 @@ class ClevrData:
 class ClevrSettings(Settings):
     task: str = "clevr"
     solver: SolverSettings = field(default_factory=lambda: SolverSettings(steps=40, schedule="20,40", clip=10.0))
-    net: ImageNetSettings = field(default_factory=ImageNetSettings)
+    net: ImageModelSettings = field(default_factory=ImageModelSettings)
     optim: OptimSettings = field(default_factory=lambda: OptimSettings(steps=54_600, schedule="drop"))
     data: ClevrData = field(default_factory=ClevrData)
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..decoder import SetDecoder
 from ..errors import unknown
+from ..restart import Restart
 from .experiment import Batch, Batches, Chunks, Experiment, mixed_seed
 from .iterations import iterations_at
 from .settings import Settings
@@ -88,6 +89,9 @@ class TrainingModule(L.LightningModule):
 
     def on_train_epoch_end(self) -> None:
         self.seconds += time.perf_counter() - self._started
+        for part in self.experiment.modules():
+            if isinstance(part, Restart):  # each process learned from its own share of the batches
+                part.threshold.copy_(self.trainer.strategy.broadcast(part.threshold))
         self._report("train")
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:

@@ -22,7 +22,7 @@ from ..standardized import Standardized
 from .experiment import Batch, Experiment, Splits
 from .folder_tensors import read_tensors
 from .parts import make_decoder
-from .settings import ImageNetSettings, OptimSettings, Settings, SolverSettings
+from .settings import ImageModelSettings, OptimSettings, Settings, SolverSettings
 
 DISTANCES = (0.5, 0.2, 0.1, 0.05)
 """At which average precision is measured, in the scale of the position."""
@@ -51,7 +51,7 @@ class FolderData:
 class FolderSettings(Settings):
     task: str = "folder"
     solver: SolverSettings = field(default_factory=lambda: SolverSettings(steps=20, clip=10.0))
-    net: ImageNetSettings = field(default_factory=lambda: ImageNetSettings(constraint="usual"))
+    net: ImageModelSettings = field(default_factory=lambda: ImageModelSettings(constraint="usual"))
     optim: OptimSettings = field(default_factory=lambda: OptimSettings(schedule="cosine"))
     data: FolderData = field(default_factory=FolderData)
 
@@ -231,7 +231,7 @@ class Precision(SetAveragePrecision):
         return {name: value for name, value in super().compute().items() if not name.startswith("image_")}
 
 
-def make_input_encoder(data: FolderData, net: ImageNetSettings) -> nn.Module:
+def make_input_encoder(data: FolderData, net: ImageModelSettings) -> nn.Module:
     if data.kind == "image":
         return ImageEncoder(net.latent, data.size, net.width)
     if data.kind == "vector":

@@ -8,7 +8,7 @@ from ..adjoints import Adjoint, ConjugateGradient, Identity, Unrolled
 from ..constraints import Constraint, Fields, Simplex
 from ..decoder import SetDecoder
 from ..encoders import RelationEncoder, SetEncoder
-from ..errors import unknown
+from ..errors import UsageError, unknown
 from ..inits import Init, LearnedInit, RandomInit, ZeroInit
 from ..pooling import POOLS
 from ..restart import Restart
@@ -31,6 +31,8 @@ def make_solver(s: SolverSettings) -> Solver:
         eval_steps = eval_steps or s.steps
     shared: dict[str, Any] = {name: getattr(s, name) for name in ("steps", "lr", "clip", "tol", "exact_steps")}
     shared["eval_steps"] = eval_steps
+    if s.settle and s.name != "nesterov":
+        raise UsageError(f"solver.settle is for nesterov, {s.name} has no momentum to leave out: solver.settle=false")
     if s.name == "nesterov":
         return Nesterov(momentum=s.momentum, settle=s.settle, **shared)
     if s.name == "gradient-descent":

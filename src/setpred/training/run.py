@@ -48,7 +48,7 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
     torch.manual_seed(mixed_seed(settings.seed, 0))
     module = TrainingModule(make_experiment(settings), settings)
     if settings.optim.start is not None:
-        load_weights(module.experiment, Path(settings.optim.start))
+        load_weights(module.experiment, Path(settings.optim.start), to_train=True)
     with _calm():
         trainer = make_trainer(settings, out, module.experiment.monitor, quiet)
         if trainer.is_global_zero and not resume and out.exists() and any(out.iterdir()):
@@ -68,7 +68,8 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
         except UsageError:
             raise
         except Exception as error:
-            if going_on and not module.began:
+            elsewhere = isinstance(error, OSError | MemoryError | ImportError) and _readable(last)
+            if going_on and not module.began and not elsewhere:
                 raise _damaged(last, error) from error
             raise
         if module.experiment.monitor is not None and best.exists():
@@ -92,6 +93,14 @@ def _damaged(checkpoint: Path, error: Exception) -> UsageError:
     return UsageError(f"{checkpoint} cannot be read ({kind}): remove {folder} to train from the beginning")
 
 
+def _readable(checkpoint: Path) -> bool:
+    try:
+        torch.load(checkpoint, map_location="cpu", weights_only=True)
+    except Exception:  # a damaged file can be anything
+        return False
+    return True
+
+
 def speaks() -> bool:
     """Whether this is the one process, of all that train together, which tells a person about it."""
     return getattr(rank_zero_only, "rank", 0) == 0
@@ -108,7 +117,10 @@ def evaluate(run: Path, overrides: dict[str, Any] | None = None) -> dict[str, fl
 
 def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settings, Experiment]:
     """The settings and the trained experiment of a run folder."""
-    settings = changed(read_config(run), overrides or {})
+    trained = read_config(run)
+    settings = changed(trained, overrides or {})
+    if settings.restart.share not in (None, trained.restart.share):
+        raise UsageError("restart.share is learned in training: of a finished run it can only be none")
     try:
         with torch.device("meta"):  # damaged settings may ask for any amount of memory
             planned = make_experiment(settings)
@@ -120,15 +132,17 @@ def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settin
     return settings, experiment.eval()
 
 
-def load_weights(experiment: Experiment, run: Path) -> None:
+def load_weights(experiment: Experiment, run: Path, to_train: bool = False) -> None:
     """Give an experiment the weights of a finished run."""
-    check_weights(experiment, run)
-    stored = load_file(run / "model.safetensors")
-    experiment.load_state_dict({name: stored[name] for name in experiment.state_dict()})
+    check_weights(experiment, run, to_train)
+    experiment.load_state_dict(load_file(run / "model.safetensors"), strict=False)
 
 
-def check_weights(experiment: Experiment, run: Path) -> None:
-    """Raise unless the weights of a finished run have the names and shapes of this experiment's, by their header."""
+def check_weights(experiment: Experiment, run: Path, to_train: bool = False) -> None:
+    """Raise unless the weights of a finished run have the names and shapes of this experiment's, by their header.
+
+    A run that learned when to restart may be asked to start once, and training learns it where it is missing.
+    """
     path = run / "model.safetensors"
     if not path.exists():
         raise UsageError(f"{run} holds no model.safetensors: the run has not finished, go on with --resume")
@@ -139,8 +153,8 @@ def check_weights(experiment: Experiment, run: Path) -> None:
         raise UsageError(f"{path} is damaged ({str(error).splitlines()[0]}): train again") from None
     own = {name: list(value.shape) for name, value in experiment.state_dict().items()}
     for name in own | stored:
-        if name not in own and name.endswith(".restart.threshold"):
-            continue  # a run that learned to restart may be asked to start once
+        if name.endswith(".restart.threshold") and (name not in own or to_train):
+            continue
         if own.get(name) != stored.get(name):
             found, wanted = stored.get(name, "missing"), own.get(name, "unknown")
             raise UsageError(f"{path} does not fit the run's config.yaml: {name} is {found} there, {wanted} here")

@@ -70,7 +70,7 @@ class NetSettings:
 
 
 @dataclass
-class ImageNetSettings(NetSettings):
+class ImageModelSettings(NetSettings):
     """`width` is that of the image encoder; 64 is a ResNet-18."""
 
     width: int = 64

@@ -14,7 +14,7 @@ Changes = Mapping[str, Any]
 Preset = Changes | Callable[[Any], Changes]
 
 BEST = {"solver.settle": True, "optim.schedule": "cosine", "restart.share": 0.05}
-"""What is better than the paper at the same cost, see docs/beyond.md."""
+"""The recipe that docs/beyond.md recommends for decoders."""
 
 
 @dataclass
@@ -83,7 +83,9 @@ def make_settings(
         preset_changes = preset_changes(changed(chosen.settings(), data).data)
     names = {"model": model, "preset": preset, "seed": seed}
     changes = {**preset_changes, **chosen.models[model], **chosen.exceptions.get((size, model), {})}
-    recipe = {} if preset == size else BEST
+    recipe = {} if preset == size or model in chosen.without_decoder else dict(BEST)
+    if changes.get("solver.name", "nesterov") != "nesterov":
+        recipe.pop("solver.settle", None)
     return changed(chosen.settings(), {**names, **changes, **recipe, **overrides})
 
 
