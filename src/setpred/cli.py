@@ -42,7 +42,7 @@ def train(
     overrides: Overrides = None,
     model: Annotated[str | None, typer.Option(help="idspn, dspn, bilstm, … [default: idspn]")] = None,
     preset: Annotated[
-        str | None, typer.Option(help="quick, small or paper; best (or small-best, …) is our recipe. [default: small]")
+        str | None, typer.Option(help="quick, small or paper; for autoencoding also best, our own. [default: small]")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="[default: 0]")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. [default: runs/TASK-MODEL-PRESET-seedN]")] = None,

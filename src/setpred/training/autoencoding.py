@@ -46,6 +46,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "small": NARROW,
     "quick": NARROW | {"data.d": 2, "optim.steps": 8_000},
 }
+# See docs/beyond.md. Not for numbering, where a last step without momentum was worse.
+BEST = {"solver.settle": True, "optim.schedule": "cosine", "restart.share": 0.05}
 
 
 class Autoencoding(Experiment):

@@ -13,9 +13,6 @@ from .settings import Settings, changed
 Changes = Mapping[str, Any]
 Preset = Changes | Callable[[Any], Changes]
 
-BEST = {"solver.settle": True, "optim.schedule": "cosine", "restart.share": 0.05}
-"""The recipe that docs/beyond.md recommends for decoders."""
-
 
 @dataclass
 class Task:
@@ -26,26 +23,43 @@ class Task:
     models: Mapping[str, Changes]
     presets: Mapping[str, Preset]
     """Changes, or what makes them from the task's `data`; the first has the full size."""
+    best: Changes | None = None
+    """What is recommended beside the published protocol, for models with a decoder, where there is evidence for it."""
     without_decoder: tuple[str, ...] = ()
     exceptions: Mapping[tuple[str, str], Changes] = field(default_factory=dict)
     """What a preset changes for one model: (preset, model) → changes."""
 
     @property
     def sizes(self) -> dict[str, str]:
-        """Every preset and the one whose size it has: the recommended recipe comes in each size."""
+        """Every preset and the one whose size it has: what is recommended comes in each size."""
         full, *smaller = self.presets
         best = {"best": full} | {f"{size}-best": size for size in smaller}
-        return {size: size for size in self.presets} | best
+        return {size: size for size in self.presets} | (best if self.best else {})
 
 
 TASKS = {
     "autoencoding": Task(
-        autoencoding.AutoencodingSettings, autoencoding.Autoencoding, autoencoding.MODELS, autoencoding.PRESETS
+        autoencoding.AutoencodingSettings,
+        autoencoding.Autoencoding,
+        autoencoding.MODELS,
+        autoencoding.PRESETS,
+        autoencoding.BEST,
     ),
     "numbering": Task(
-        numbering.NumberingSettings, numbering.Numbering, numbering.MODELS, numbering.PRESETS, numbering.BASELINES
+        numbering.NumberingSettings,
+        numbering.Numbering,
+        numbering.MODELS,
+        numbering.PRESETS,
+        without_decoder=numbering.BASELINES,
     ),
-    "clevr": Task(clevr.ClevrSettings, clevr.Clevr, clevr.MODELS, clevr.PRESETS, clevr.BASELINES, clevr.EXCEPTIONS),
+    "clevr": Task(
+        clevr.ClevrSettings,
+        clevr.Clevr,
+        clevr.MODELS,
+        clevr.PRESETS,
+        without_decoder=clevr.BASELINES,
+        exceptions=clevr.EXCEPTIONS,
+    ),
     "folder": Task(own.FolderSettings, own.OwnFolder, own.MODELS, own.PRESETS),
 }
 
@@ -83,7 +97,7 @@ def make_settings(
         preset_changes = preset_changes(changed(chosen.settings(), data).data)
     names = {"model": model, "preset": preset, "seed": seed}
     changes = {**preset_changes, **chosen.models[model], **chosen.exceptions.get((size, model), {})}
-    recipe = {} if preset == size or model in chosen.without_decoder else dict(BEST)
+    recipe = {} if preset == size or model in chosen.without_decoder else dict(chosen.best or {})
     if changes.get("solver.name", "nesterov") != "nesterov":
         recipe.pop("solver.settle", None)
     return changed(chosen.settings(), {**names, **changes, **recipe, **overrides})
