@@ -144,19 +144,17 @@ def published(n: int, d: int) -> float:
 
 def table() -> str:
     lines = [
-        "| n, d | trained as | steps | seed | iterations | restarts | spent | mean | median | 99th percentile "
-        "| published ÷ mean |",
-        "|---|---|---:|---:|---|---|---:|---:|---:|---:|---:|",
+        "| n, d | trained as, seed | iterations | spent | mean | median | 99th percentile | published ÷ mean |",
+        "|---|---|---|---:|---:|---:|---:|---:|",
     ]
     for r in read():
-        name = f"{r['preset']} {r['changes']}".strip()
         for row in r["rows"]:
-            iterations = f"{row['iterations']}{', settled' * row['settle']}"
+            iterations = f"{row['iterations']}{' settled' * row['settle']}{', restarts' * row['restart']}"
             figures = [f"{row[key]:.1e}" for key in ("mean", "median", "p99")]
             ratio = f"{published(r['n'], r['d']) / row['mean']:.1f}"
-            cells = [f"{r['n']}, {r['d']}", name, f"{r['steps']:,}", r["seed"], iterations]
-            cells += ["yes" if row["restart"] else "no", f"{row['spent']:.2f}", *figures, ratio]
-            lines.append(f"| {' | '.join(map(str, cells))} |")
+            name = f"{r['preset']} {r['changes']}".strip()
+            cells = [f"{r['n']}, {r['d']}", f"{name}, {r['seed']}", iterations, f"{row['spent']:.2f}", *figures, ratio]
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
