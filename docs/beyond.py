@@ -15,7 +15,8 @@ from torch import Tensor
 import setpred as sp
 from setpred.data.random_sets import random_sets
 from setpred.paper.published import autoencoding
-from setpred.training.run import commit, load_run, read_result
+from setpred.training.run import commit
+from setpred.training.run_folder import load_run, read_result
 
 RESULTS = Path(__file__).parent.parent / "results" / "beyond"
 SEED, EXAMPLES, SHOWN, LONGEST = 20_261_116, 64_000, 1_024, 40

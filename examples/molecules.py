@@ -21,7 +21,8 @@ from ase.data import covalent_radii
 
 import setpred as sp
 from setpred.data.folder import open_folder
-from setpred.training.run import load_run, train
+from setpred.training.run import train
+from setpred.training.run_folder import load_run
 from setpred.training.tasks import make_settings
 
 COLOURS = {

@@ -12,7 +12,7 @@ from PIL import Image
 
 from setpred import SetPredictor
 from setpred.prediction import load_model
-from setpred.training.run import load_run
+from setpred.training.run_folder import load_run
 
 TINY = [
     "optim.steps=6",

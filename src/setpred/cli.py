@@ -49,8 +49,9 @@ def train(
     resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
 ) -> None:
     """Train a model; the run folder holds its settings, metrics, weights and result."""
-    from .training.run import read_config, resumed_as_asked, speaks
+    from .training.run import speaks
     from .training.run import train as run_training
+    from .training.run_folder import read_config, resumed_as_asked
     from .training.settings import parse_overrides
     from .training.tasks import as_named, make_settings
 
@@ -82,7 +83,7 @@ def evaluate(
 ) -> None:
     """Evaluate a run again: with other iterations (steps=10,20,100) or other data (data.test=64000)."""
     from .training.run import evaluate as run_evaluation
-    from .training.run import read_config
+    from .training.run_folder import read_config
     from .training.settings import parse_overrides
 
     changes = parse_overrides(words or [])

@@ -63,7 +63,7 @@ def load_model(path: str) -> Model:
     """The predictor of a run folder, of a folder saved with `save_pretrained`, or of that name on the hub."""
     pixels = 128
     if (Path(path) / "config.yaml").exists():
-        from .training.run import load_run
+        from .training.run_folder import load_run
 
         settings, experiment = load_run(Path(path))
         predictor = getattr(experiment, "predictor", None)

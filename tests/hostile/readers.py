@@ -17,7 +17,8 @@ from setpred.data.inputs import read_image
 from setpred.inspection import inspect
 from setpred.prediction import Model, inputs_of, predict
 from setpred.report.runs import read_run
-from setpred.training.run import load_run, read_result, summary, write_config
+from setpred.training.run import summary
+from setpred.training.run_folder import load_run, read_result, write_config
 from setpred.training.settings import Settings
 from setpred.training.tasks import make_experiment, make_settings
 

@@ -9,7 +9,7 @@ from setpred.paper.plan import make_plan
 from setpred.paper.published import clevr
 from setpred.paper.tables import compare
 from setpred.paper.writers import markdown
-from setpred.training.run import write_config
+from setpred.training.run_folder import write_config
 
 THRESHOLDS = ("inf", "1", "0.5", "0.25", "0.125", "0.0625")
 

@@ -14,7 +14,7 @@ from setpred.errors import UsageError
 from setpred.paper.plan import make_plan
 from setpred.paper.processes import run_all
 from setpred.paper.ray_runs import run_all as run_all_on_ray
-from setpred.training.run import read_result
+from setpred.training.run_folder import read_result
 
 CELL = ("n=2", "d=2", "steps=10", "model=idspn", "seeds=0-2")
 TINY = ("data.train=256", "data.test=64", "net.hidden=16", "net.latent=16", "trainer.round=6", "optim.steps=120")

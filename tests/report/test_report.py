@@ -13,7 +13,8 @@ from setpred.report import report
 from setpred.report.averages import averages, published
 from setpred.report.evidence import gather, wrong_numbers
 from setpred.report.runs import describe, label, read_run
-from setpred.training.run import train, write_config
+from setpred.training.run import train
+from setpred.training.run_folder import write_config
 from setpred.training.tasks import make_settings
 
 TINY = {

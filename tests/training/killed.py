@@ -18,7 +18,8 @@ import torch
 from setpred.paper.outcomes import read_progress
 from setpred.paper.plan import make_plan
 from setpred.paper.processes import run_all
-from setpred.training.run import read_config, train
+from setpred.training.run import train
+from setpred.training.run_folder import read_config
 from setpred.training.tasks import make_settings
 
 WRITING = os.O_WRONLY | os.O_RDWR

@@ -13,7 +13,8 @@ from setpred.errors import UsageError
 from setpred.training import callbacks
 from setpred.training.iterations import iterations_at
 from setpred.training.module import TrainingModule, _schedule
-from setpred.training.run import evaluate, load_run, make_trainer, read_result, train
+from setpred.training.run import evaluate, make_trainer, train
+from setpred.training.run_folder import load_run, read_result
 from setpred.training.scene_cache import SceneSplit
 from setpred.training.tasks import TASKS, make_experiment, make_settings
 from setpred.training.verdicts import check_experiment

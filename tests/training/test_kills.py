@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from setpred.training.run import read_config, read_result
+from setpred.training.run_folder import read_config, read_result
 
 TINY = {
     "data.n": 4,

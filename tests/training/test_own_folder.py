@@ -10,7 +10,8 @@ from setpred.errors import UsageError
 from setpred.schema import Category, Real, Schema
 from setpred.standardized import Standardized
 from setpred.training.own import FolderData, distances, quick, small
-from setpred.training.run import read_result, train
+from setpred.training.run import train
+from setpred.training.run_folder import read_result
 from setpred.training.tasks import make_experiment, make_settings
 
 TINY = {

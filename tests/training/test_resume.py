@@ -12,7 +12,8 @@ import torch
 from safetensors.torch import load_file
 
 from setpred.errors import UsageError
-from setpred.training.run import read_result, train
+from setpred.training.run import train
+from setpred.training.run_folder import read_result
 from setpred.training.tasks import make_settings
 
 TINY = {

@@ -15,7 +15,8 @@ from torch import nn
 import setpred as sp
 from setpred.data.clevr import CLEVR_SCHEMA
 from setpred.errors import UsageError
-from setpred.training.run import read_result, train
+from setpred.training.run import train
+from setpred.training.run_folder import read_result
 from setpred.training.tasks import make_settings
 
 BATCH, SIZE, DIM = 7, 4, 3

@@ -5,7 +5,8 @@ import torch
 
 from setpred.errors import UsageError
 from setpred.report import report
-from setpred.training.run import load_run, train
+from setpred.training.run import train
+from setpred.training.run_folder import load_run
 from setpred.training.tasks import make_experiment, make_settings
 from setpred.training.verdicts import check_run
 

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from ..errors import UsageError
 from ..files import replacing
-from ..training.run import HARMLESS, read_config, read_result, summary
+from ..training.run import summary
+from ..training.run_folder import HARMLESS, read_config, read_result
 from ..training.settings import Settings, flatten, to_dict
 from .plan import Run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, unknown
-from ..training.run import HARMLESS
+from ..training.run_folder import HARMLESS
 from ..training.settings import Settings, parse_overrides
 from ..training.tasks import TASKS, find_task, make_settings
 from .published import Cell, Table, find_table

@@ -9,7 +9,7 @@ from ..schema import Real, Schema
 from ..training.autoencoding import Autoencoding
 from ..training.clevr import Clevr
 from ..training.experiment import Experiment
-from ..training.run import load_run, read_result
+from ..training.run_folder import load_run, read_result
 from .pretrained import FOLDER
 
 

@@ -16,7 +16,7 @@ from ..training.autoencoding import Autoencoding
 from ..training.clevr import Clevr
 from ..training.numbering import Numberer, Numbering
 from ..training.own import OwnFolder
-from ..training.run import load_run, read_config, read_result
+from ..training.run_folder import load_run, read_config, read_result
 from ..training.scene_cache import RENDERED, SceneSplit
 from .plain import numbers
 from .points import followed

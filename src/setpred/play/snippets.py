@@ -87,7 +87,7 @@ def run_code(path: Path, changes: dict[str, Any], index: int) -> str:
     return f"""\
 from pathlib import Path
 import torch
-from setpred.training.run import load_run
+from setpred.training.run_folder import load_run
 
 settings, experiment = load_run(Path({str(path)!r}), {changes})
 example = [part[{index} : {index + 1}] for part in experiment.split("test")]

@@ -12,7 +12,7 @@ from ..training.clevr import Clevr
 from ..training.experiment import Experiment
 from ..training.numbering import Numberer, Numbering
 from ..training.own import OwnFolder
-from ..training.run import load_run
+from ..training.run_folder import load_run
 from .runs import Run
 
 EXAMPLES = 2_000

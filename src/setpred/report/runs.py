@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from ..training.run import read_config, read_result
+from ..training.run_folder import read_config, read_result
 from ..training.settings import Settings, flatten, to_dict
 from ..training.tasks import make_settings
 

@@ -32,10 +32,11 @@ class AutoencodingSettings(Settings):
     data: AutoencodingData = field(default_factory=AutoencodingData)
 
 
+PLAIN_DESCENT = {"solver.name": "gradient-descent", "solver.settle": False}
 MODELS: dict[str, dict[str, Any]] = {
     "idspn": {},
-    "idspn-no-momentum": {"solver.name": "gradient-descent"},
-    "dspn": {"solver.name": "gradient-descent", "adjoint.name": "unrolled"},
+    "idspn-no-momentum": PLAIN_DESCENT,
+    "dspn": PLAIN_DESCENT | {"adjoint.name": "unrolled"},
     "idspn-sum": {"net.pool": "sum"},
     "idspn-mean": {"net.pool": "mean"},
 }

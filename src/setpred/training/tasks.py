@@ -11,7 +11,6 @@ from .experiment import Experiment
 from .settings import Settings, changed
 
 Changes = Mapping[str, Any]
-Preset = Changes | Callable[[Any], Changes]
 
 
 @dataclass
@@ -21,10 +20,10 @@ class Task:
     settings: Callable[[], Settings]
     experiment: Callable[[Any], Experiment]
     models: Mapping[str, Changes]
-    presets: Mapping[str, Preset]
+    presets: Mapping[str, Changes | Callable[[Any], Changes]]
     """Changes, or what makes them from the task's `data`; the first has the full size."""
     best: Changes | None = None
-    """What is recommended beside the published protocol, for models with a decoder, where there is evidence for it."""
+    """What is recommended beside the published protocol, where there is evidence for it; a model may differ."""
     without_decoder: tuple[str, ...] = ()
     exceptions: Mapping[tuple[str, str], Changes] = field(default_factory=dict)
     """What a preset changes for one model: (preset, model) → changes."""
@@ -96,11 +95,9 @@ def make_settings(
         data = {key: value for key, value in overrides.items() if key.startswith("data.")}
         preset_changes = preset_changes(changed(chosen.settings(), data).data)
     names = {"model": model, "preset": preset, "seed": seed}
-    changes = {**preset_changes, **chosen.models[model], **chosen.exceptions.get((size, model), {})}
-    recipe = {} if preset == size or model in chosen.without_decoder else dict(chosen.best or {})
-    if changes.get("solver.name", "nesterov") != "nesterov":
-        recipe.pop("solver.settle", None)
-    return changed(chosen.settings(), {**names, **changes, **recipe, **overrides})
+    recipe = {} if preset == size else chosen.best or {}
+    changes = {**preset_changes, **recipe, **chosen.models[model], **chosen.exceptions.get((size, model), {})}
+    return changed(chosen.settings(), {**names, **changes, **overrides})
 
 
 def make_experiment(settings: Settings) -> Experiment:

@@ -15,7 +15,7 @@ from .clevr import Clevr
 from .experiment import Experiment
 from .numbering import Numberer, Numbering
 from .own import OwnFolder
-from .run import load_run, read_config
+from .run_folder import load_run, read_config
 from .tasks import TASKS, make_experiment, make_settings
 
 EXAMPLES = {"push_apart": equivariance.push_apart, "sort_jacobian": equivariance.sort_jacobian}

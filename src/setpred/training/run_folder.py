@@ -1,0 +1,123 @@
+"""Run folders: what is in one, written and read again.
+
+A folder holds `config.yaml`, `metrics.csv`, `checkpoints/`, `model.safetensors`, and last of all `result.json`.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+
+from ..errors import UsageError
+from ..files import replacing
+from ..plain_yaml import read_yaml
+from .experiment import Experiment
+from .settings import Settings, changed, flatten, to_dict
+from .tasks import find_task, make_experiment
+
+HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.logger")
+"""Where and how a run is computed and watched, not what it computes."""
+
+
+def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settings, Experiment]:
+    """The settings and the trained experiment of a run folder."""
+    trained = read_config(run)
+    settings = changed(trained, overrides or {})
+    if settings.restart.share not in (None, trained.restart.share):
+        raise UsageError("restart.share is learned in training: of a finished run it can only be none")
+    try:
+        with torch.device("meta"):  # damaged settings may ask for any amount of memory
+            planned = make_experiment(settings)
+    except UsageError as error:
+        raise UsageError(f"{run / 'config.yaml'}: {error}") from None
+    check_weights(planned, run)
+    experiment = make_experiment(settings)
+    load_weights(experiment, run)
+    return settings, experiment.eval()
+
+
+def load_weights(experiment: Experiment, run: Path, to_train: bool = False) -> None:
+    """Give an experiment the weights of a finished run."""
+    check_weights(experiment, run, to_train)
+    experiment.load_state_dict(load_file(run / "model.safetensors"), strict=False)
+
+
+def check_weights(experiment: Experiment, run: Path, to_train: bool = False) -> None:
+    """Raise unless the weights of a finished run have the names and shapes of this experiment's, by their header.
+
+    A run that learned when to restart may be asked to start once, and training learns it where it is missing.
+    """
+    path = run / "model.safetensors"
+    if not path.exists():
+        raise UsageError(f"{run} holds no model.safetensors: the run has not finished, go on with --resume")
+    try:
+        with safe_open(path, "pt") as file:
+            stored = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise UsageError(f"{path} is damaged ({str(error).splitlines()[0]}): train again") from None
+    own = {name: list(value.shape) for name, value in experiment.state_dict().items()}
+    for name in own | stored:
+        if name.endswith(".restart.threshold") and (name not in own or to_train):
+            continue
+        if own.get(name) != stored.get(name):
+            found, wanted = stored.get(name, "missing"), own.get(name, "unknown")
+            raise UsageError(f"{path} does not fit the run's config.yaml: {name} is {found} there, {wanted} here")
+
+
+def read_config(run: Path) -> Settings:
+    """The settings in a run folder."""
+    path = run / "config.yaml"
+    if not run.is_dir():
+        raise UsageError(f"there is no run folder {run}: name the --out of a training")
+    try:
+        written = read_yaml(path.read_bytes())
+        task = find_task(written.pop("task"))
+        return changed(task.settings(), flatten(written))
+    except FileNotFoundError:
+        raise UsageError(f"{run} is not a run folder: it holds no config.yaml") from None
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
+
+
+def read_result(run: Path) -> dict[str, Any]:
+    """What `result.json` of a finished run says."""
+    path = run / "result.json"
+    try:
+        result = json.loads(path.read_text())
+        values = result["metrics"].values()
+        if not all(value is None or isinstance(value, int | float) for value in values):
+            raise TypeError("metrics holds what is no number")
+    except FileNotFoundError:
+        raise UsageError(f"{run} holds no result.json: the run has not finished, go on with --resume") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UsageError(f"{path} is damaged: {str(error)[:200]}") from None
+    return result
+
+
+def resumed_as_asked(settings: Settings, asked: Mapping[str, Any], run: Path) -> Settings:
+    """The settings of a run to go on with, which must be what is asked for; it may go on elsewhere."""
+    written = flatten(to_dict(settings))
+    for key, value in asked.items():
+        if key not in written:
+            changed(settings, {key: value})  # says which key was meant
+        if written[key] != value and key not in HARMLESS:
+            raise UsageError(f"{run} was started with {key}={written[key]}, not {value}: resume it as it was")
+    return changed(settings, {key: asked[key] for key in HARMLESS if key in asked})
+
+
+def what_counts(settings: Settings) -> dict[str, Any]:
+    """All but how often a run is judged and saved, which stays as it was."""
+    every = flatten(to_dict(settings))
+    return {key: value for key, value in every.items() if key in HARMLESS or not key.startswith("trainer.")}
+
+
+def write_config(settings: Settings, out: Path) -> None:
+    with replacing(out / "config.yaml") as temporary:
+        temporary.write_text(yaml.safe_dump(to_dict(settings), sort_keys=False))
