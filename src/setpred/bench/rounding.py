@@ -40,10 +40,9 @@ def rounded_products() -> Iterator[None]:
 
 def main(file: Path, runs: Path) -> None:
     torch.set_num_threads(1)
-    losses: dict[tuple[int, int], dict[str, list[float]]] = {}
+    cells, results = [], []
     for n, d in CELLS:
         found: dict[str, list[float]] = {"float32": [], "bfloat16": []}
-        losses[n, d] = found
         for seed in SEEDS:
             for products, exact in (("float32", None), ("bfloat16", EXACT)):
                 changes = {"data.n": n, "data.d": d, "optim.steps": STEPS, "trainer.logger": None}
@@ -52,9 +51,14 @@ def main(file: Path, runs: Path) -> None:
                 )
                 out = runs / f"{products}-n{n}-d{d}-seed{seed}"
                 with patch.object(descent, "reduced_products", rounded_products):
-                    found[products].append(train(settings, out, resume=out.exists(), quiet=True)["metrics"]["loss"])
+                    results.append(train(settings, out, resume=out.exists(), quiet=True))
+                found[products].append(results[-1]["metrics"]["loss"])
                 print(f"n={n} d={d} seed {seed} {products}: {found[products][-1]:.3g}", flush=True)
-    file.write_text(json.dumps([_row(*cell, found) for cell, found in losses.items()], indent=1) + "\n")
+        cells.append(_row(n, d, found))
+    made = {key: sorted({result[key] for result in results}) for key in ("commit", "hardware")}
+    seconds = {"seconds": round(sum(result["seconds"] for result in results))}
+    about = {"command": f"python -m setpred.bench.rounding {file}", **made, **seconds}
+    file.write_text(json.dumps({**about, "cells": cells}, indent=1) + "\n")
 
 
 def _row(n: int, d: int, found: dict[str, list[float]]) -> dict[str, Any]:
