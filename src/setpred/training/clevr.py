@@ -68,8 +68,9 @@ SMALL = {
     "data.size": 64,
     "data.train": 20_000,
     "data.test": 2_000,
+    "net.width": 32,
     "optim.batch": 32,
-    "optim.steps": 5_000,
+    "optim.steps": 8_000,
     "trainer.round": 250,
 }
 QUICK = {
@@ -86,7 +87,13 @@ PRESETS: dict[str, dict[str, Any]] = {
     "quick": SMALL | QUICK,
 }
 # Steps of the models whose steps cost more or less than iDSPN's, so that all take the same time.
-SMALL_STEPS = {"dspn": 3_300, "dspn-0.9": 3_300, "idspn-relation": 1_800, **dict.fromkeys(BASELINES, 8_500)}
+SMALL_STEPS = {
+    "dspn": 3_000,
+    "dspn-0.9": 3_000,
+    "idspn-relation": 2_000,
+    **dict.fromkeys(BASELINES, 5_600),
+    "slot-mlp": 5_000,
+}
 EXCEPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     **{("paper", model): {"optim.batch": 512, "optim.steps": 150_000} for model in BASELINES},
     **{("small", model): {"optim.steps": steps} for model, steps in SMALL_STEPS.items()},

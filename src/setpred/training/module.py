@@ -45,7 +45,7 @@ class TrainingModule(L.LightningModule):
 
     def configure_optimizers(self) -> Any:
         optim = self.settings.optim
-        optimizer = torch.optim.Adam(self.experiment.parameters(), lr=optim.lr)
+        optimizer = torch.optim.Adam(self.experiment.parameters(), lr=optim.lr, fused=True)
         rate = _schedule(optim.schedule, optim.steps)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
