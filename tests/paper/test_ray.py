@@ -2,8 +2,8 @@
 
 import os
 import signal
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,18 +24,28 @@ def parent_of(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def kill_the_worker_of(run, killed):
-    """Kill the Ray worker that looks after a run, once it has made a checkpoint."""
+def wait_for_checkpoints(*runs):
     deadline = time.monotonic() + 200
-    while not (run.folder / "checkpoints" / "last.ckpt").exists() and time.monotonic() < deadline:
+    while not all((run.folder / "checkpoints" / "last.ckpt").exists() for run in runs):
+        assert time.monotonic() < deadline
         time.sleep(0.02)
-    child = int((run.folder / ".lock").read_text())
-    os.kill(parent_of(child), signal.SIGKILL)
-    killed.append(child)
+
+
+def kill_a_worker(cluster, runs):
+    """Kill the Ray worker that looks after the first run, once that has made a checkpoint."""
+    wait_for_checkpoints(runs[0])
+    os.kill(parent_of(int((runs[0].folder / ".lock").read_text())), signal.SIGKILL)
+
+
+def kill_a_machine(cluster, runs):
+    """Take one of the two nodes away while both train: its run can only go on on the other."""
+    wait_for_checkpoints(*runs[:2])
+    cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
 
 
 @pytest.mark.nightly
-def test_a_killed_worker_is_replaced_and_the_results_are_those_of_one_machine(tmp_path, monkeypatch, tally):
+@pytest.mark.parametrize("kill", [kill_a_worker, kill_a_machine])
+def test_what_dies_is_replaced_and_the_results_are_those_of_one_machine(kill, tmp_path, monkeypatch, tally):
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     cluster_utils = pytest.importorskip("ray.cluster_utils", reason="the extra `ray` is not installed")
     cluster = cluster_utils.Cluster(
@@ -45,21 +55,19 @@ def test_a_killed_worker_is_replaced_and_the_results_are_those_of_one_machine(tm
     try:
         here = make_plan("autoencoding", [*CELL, *TINY], tmp_path / "here").runs
         there = make_plan("autoencoding", [*CELL, *TINY], tmp_path / "there").runs
-        killed: list[int] = []
-        thread = threading.Thread(target=kill_the_worker_of, args=(there[0], killed))
-        thread.start()
-        assert run_all_on_ray(there, cluster.address) == []
-        thread.join()
+        with ThreadPoolExecutor(1) as executor:
+            killing = executor.submit(kill, cluster, there)
+            assert run_all_on_ray(there, cluster.address) == []
+            killing.result()
     finally:
         cluster.shutdown()
-    assert len(killed) == 1
     assert run_all(here, workers=2) == []
     for ours, theirs in zip(here, there, strict=True):
         weights, expected = load_file(theirs.folder / "model.safetensors"), load_file(ours.folder / "model.safetensors")
         assert all(torch.equal(weights[name], expected[name]) for name in expected)
         assert read_result(theirs.folder)["metrics"] == read_result(ours.folder)["metrics"]
     tally("runs on a Ray cluster of two nodes", len(there))
-    tally("Ray workers killed", len(killed))
+    tally("Ray workers killed" if kill is kill_a_worker else "Ray nodes killed", 1)
 
 
 def test_an_address_at_which_no_cluster_is_gets_one_line(tmp_path):
