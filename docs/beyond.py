@@ -16,7 +16,7 @@ import setpred as sp
 from setpred.data.random_sets import random_sets
 from setpred.paper.published import autoencoding
 from setpred.training.run import commit
-from setpred.training.run_folder import load_run, read_result
+from setpred.training.run_folder import load_run, read_config, read_result
 
 RESULTS = Path(__file__).parent.parent / "results" / "beyond"
 SEED, EXAMPLES, SHOWN, LONGEST = 20_261_116, 64_000, 1_024, 40
@@ -162,6 +162,8 @@ def table() -> str:
 def main() -> None:
     torch.set_num_threads(1)
     for run in map(Path, sys.argv[1:]):
+        if read_config(run).model != "idspn":
+            sys.exit(f"{run} is no run of idspn, of which this page is")
         found = examine(run)
         RESULTS.mkdir(exist_ok=True)
         words = [found["preset"], found["changes"].replace(" ", "-"), f"n{found['n']}", f"d{found['d']}"]

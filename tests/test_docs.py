@@ -33,6 +33,18 @@ def test_the_reference_names_everything_public():
     assert sorted(set(setpred.__all__) - shown) == [], "each needs a line ::: setpred.NAME on a page of docs/api"
 
 
+def test_every_model_preset_and_setting_has_its_place():
+    from setpred.training.settings import flatten, to_dict
+    from setpred.training.tasks import TASKS
+
+    page = (DOCS / "howto" / "train.md").read_text(encoding="utf-8")
+    names = {"task", "model", "preset", "seed"}
+    known = {key for task in TASKS.values() for key in flatten(to_dict(task.settings()))} - names
+    named = {name for task in TASKS.values() for name in (*task.models, *task.sizes)} | known
+    assert sorted(name for name in named if f"`{name}`" not in page) == []
+    assert set(re.findall(r"`((?:solver|adjoint|init|restart|net|optim|trainer|data)\.\w+)`", page)) == known
+
+
 def test_tables_in_the_results_become_sections_whose_links_lead_to_their_files(tmp_path):
     page = runpy.run_path(str(DOCS / "hooks" / "results.py"))["page"]
     (tmp_path / "clevr").mkdir()
