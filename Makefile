@@ -73,4 +73,4 @@ format: setup
 
 clean:
 	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
-	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests examples docs -name __pycache__ -type d -prune -exec rm -rf {} +

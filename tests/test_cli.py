@@ -1,6 +1,8 @@
 """The command line as a person meets it: results on the screen, mistakes in one line."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -49,6 +51,65 @@ def test_a_run_goes_on_with_resume(setpred, tmp_path):
     assert "run was started with model=deepsets, not bilstm" in err
 
 
+def test_a_run_is_resumed_by_the_words_it_was_started_with(setpred, tmp_path):
+    words = ["train", "numbering", "--preset", "quick", "--out", "run", *TINY, "optim.lr=3e-4", "solver.clip=none"]
+    assert setpred(*words, "optim.steps=1.2e1")[0] == 0
+    (tmp_path / "run" / "result.json").unlink()
+    assert setpred(*words, "--resume")[0] == 0
+    code, _, err = setpred(*words[:-1], "solver.clip=3", "--resume")
+    assert code == 2
+    assert "run was started with solver.clip=None, not 3.0" in err
+
+
+def test_a_folder_of_other_things_is_left_alone(setpred, tmp_path):
+    (tmp_path / "mine").mkdir()
+    kept = [tmp_path / "mine" / name for name in (".letter.7.tmp", "letter.txt")]
+    for path in kept:
+        path.write_text("dear")
+    code, _, err = setpred("train", "numbering", "--preset", "quick", "--out", "mine", "--resume", *TINY)
+    assert code == 2
+    assert "mine holds other things than a run" in err
+    assert all(path.exists() for path in kept)
+
+
+def test_a_run_of_many_machines_is_evaluated_on_one(setpred, tmp_path):
+    words = ["train", "numbering", "--preset", "quick", "--model", "deepsets", "--out", "run", *TINY[:-1]]
+    assert setpred(*words)[0] == 0
+    config = tmp_path / "run" / "config.yaml"
+    config.write_text(config.read_text().replace("nodes: 1", "nodes: 2").replace("devices: 1", "devices: 8"))
+    code, out, _ = setpred("evaluate", "run", "--json")
+    assert code == 0
+    assert json.loads(out)
+    for wrong, message in (
+        ("task=clevr", "task of a finished run cannot be changed"),
+        ("steps=3", "has no iterations"),
+    ):
+        code, _, err = setpred("evaluate", "run", wrong)
+        assert code == 2
+        assert message in err
+
+
+def test_how_many_examples_diverged_or_started_again_stands_beside_the_loss(setpred):
+    words = ["data.train=64", "data.test=32", "optim.steps=12", "trainer.round=6", "net.hidden=16", "net.latent=16"]
+    assert (
+        setpred("train", "autoencoding", "--preset", "quick-best", "--out", "run", *words, "restart.share=0.5")[0] == 0
+    )
+    once, again = (
+        json.loads(setpred("evaluate", "run", "--json", *more)[1])["10"] for more in (["restart.share=none"], [])
+    )
+    assert "restarted" not in once
+    assert 0 < again["restarted"] < 1
+    assert once["diverged"] == again["diverged"] == 0
+
+
+def test_the_version_is_told_and_the_bare_package_says_what_its_command_needs(setpred):
+    assert setpred("--version")[1].startswith("setpred 0.")
+    bare = "import sys; sys.modules['typer'] = None; from setpred.__main__ import main; main()"
+    told = subprocess.run([sys.executable, "-c", bare], capture_output=True, text=True, check=False)
+    assert told.returncode == 2
+    assert told.stderr == "setpred: the command line needs typer: pip install 'setpred[train]'\n"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -65,6 +126,13 @@ def test_a_run_goes_on_with_resume(setpred, tmp_path):
         (["train", "numbering", "solver.name=adamw2"], "unknown solver.name 'adamw2'"),
         (["train", "numbering", "net.pool=median"], "unknown net.pool 'median'"),
         (["train", "numbering", "--model", "bilstm", "solver.steps=4"], "bilstm has no solver"),
+        (["train", "numbering", "data.train=0"], "data.train is 0: use 1 or more"),
+        (["train", "numbering", "optim.batch=-1"], "optim.batch is -1: use 1 or more"),
+        (["train", "numbering", "trainer.round=0"], "trainer.round is 0: use 1 or more"),
+        (["train", "numbering", "optim.lr=-1"], "optim.lr is -1.0: use a number such as 0.001"),
+        (["train", "numbering", "optim.start=${HOME}"], "${...} is not filled in, write the value itself"),
+        (["train", "numbering", "trainer.precision=foo"], "trainer.accelerator, devices, nodes or precision"),
+        (["train", "numbering", "trainer.logger=wandb"], "trainer.logger=wandb needs its package: pip install wandb"),
         (["evaluate", "nowhere"], "there is no run folder nowhere"),
         (["evaluate", ".", "steps=3"], "is not a run folder: it holds no config.yaml"),
         (["check", "nothing"], "unknown run folder or model 'nothing'"),

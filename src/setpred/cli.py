@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,22 @@ app = typer.Typer(
 
 app.add_typer(data_app, name="data")
 
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"setpred {version('setpred')}")
+        raise typer.Exit
+
+
+@app.callback()
+def every_command(
+    shown: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Say which version this is.")
+    ] = False,
+) -> None:
+    """What all commands have in common."""
+
+
 REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
 """Errors of the system that a person can do something about."""
 
@@ -42,7 +59,8 @@ def train(
     overrides: Overrides = None,
     model: Annotated[str | None, typer.Option(help="idspn, dspn, bilstm, … [default: idspn]")] = None,
     preset: Annotated[
-        str | None, typer.Option(help="quick, small or paper; for autoencoding also best, our own. [default: small]")
+        str | None,
+        typer.Option(help="quick, small or paper; for autoencoding also best, small-best, quick-best [default: small]"),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="[default: 0]")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. [default: runs/TASK-MODEL-PRESET-seedN]")] = None,
@@ -58,8 +76,9 @@ def train(
     changes = parse_overrides(overrides or [])
     folder = out or Path("runs") / f"{Path(task).resolve().name}-{model or 'idspn'}-{preset or 'small'}-seed{seed or 0}"
     if resume and (folder / "config.yaml").exists():
-        asked = {**as_named(task), "model": model, "preset": preset, "seed": seed, **changes}
-        settings = resumed_as_asked(read_config(folder), {k: v for k, v in asked.items() if v is not None}, folder)
+        options = {"model": model, "preset": preset, "seed": seed}
+        asked = as_named(task) | {name: value for name, value in options.items() if value is not None} | changes
+        settings = resumed_as_asked(read_config(folder), asked, folder)
     else:
         settings = make_settings(task, model or "idspn", preset or "small", seed or 0, changes)
     if settings.task == "folder" and speaks():
@@ -70,6 +89,10 @@ def train(
         result = run_training(settings, folder, resume=resume)
     except KeyboardInterrupt:
         raise UsageError(f"stopped: go on with the same command and --out {folder} --resume") from None
+    except UsageError:
+        raise
+    except ValueError as error:  # the library refuses, such as weights that are no longer numbers
+        raise UsageError(f"training stopped: {str(error).splitlines()[0]}") from None
     if speaks():
         show_metrics({str(settings.optim.steps): result["metrics"]}, "step")
         typer.echo(f"{folder} ({result['seconds']:.0f} s). Next: setpred report {folder}")
@@ -85,11 +108,14 @@ def evaluate(
     from .training.run import evaluate as run_evaluation
     from .training.run_folder import read_config
     from .training.settings import parse_overrides
+    from .training.tasks import find_task
 
     changes = parse_overrides(words or [])
     asked = changes.pop("steps", None)
     settings = read_config(run)
     counts = [settings.solver.eval_steps or settings.solver.steps] if asked is None else _whole_numbers(asked)
+    if asked is not None and settings.model in find_task(settings.task).without_decoder:
+        raise UsageError(f"{settings.model} has no iterations: evaluate it without steps=")
     rows = {str(count): run_evaluation(run, {**changes, "solver.eval_steps": count}) for count in counts}
     if as_json:
         typer.echo(json.dumps(rows))
@@ -228,7 +254,8 @@ def show_metrics(columns: dict[str, dict[str, float]], label: str) -> None:
     """Print a table: a row a metric, a column a setting."""
     table = Table(label, *(Column(name, justify="right") for name in columns))
     for metric in dict.fromkeys(name for metrics in columns.values() for name in metrics):
-        table.add_row(metric, *(f"{metrics[metric]:.4g}" for metrics in columns.values()))
+        values = (metrics.get(metric) for metrics in columns.values())
+        table.add_row(metric, *("–" if value is None else f"{value:.4g}" for value in values))
     Console().print(table)
 
 

@@ -106,6 +106,8 @@ class SetDecoder(Pretrained):
         """
         solution = self._solve(z, mask, known, init, generator, self._steps(None), trace=False, evaluate=False)
         self.diagnostics = solution.diagnostics
+        if self.restart is not None and not self.training:
+            self.diagnostics["restarted"] = solution.restarted.to(z.dtype).mean()
         if self.training and self.restart is not None and init is None:
             self.restart.learn(solution.last_loss)
         return solution.sets

@@ -33,7 +33,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def remove_remains(folder: Path) -> None:
-    """Delete what killed processes left of files they were writing in a folder."""
-    for temporary in folder.rglob(".*.tmp"):
+    """Delete what killed processes left of files they were writing in a folder or one level below."""
+    for temporary in [*folder.glob(".*.[0-9]*.tmp"), *folder.glob("*/.*.[0-9]*.tmp")]:
         with suppress(OSError):
             temporary.unlink()

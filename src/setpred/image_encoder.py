@@ -51,7 +51,7 @@ class ImageEncoder(Pretrained):
         """Images `[batch, 3, size, size]` with values in [0, 1] → `[batch, latent]`."""
         check_images(images, self.size)
         images = (images - self.mean) / self.std
-        # Faster when a pixel's channels lie together. The weights stay as they are: safetensors wants them contiguous.
+        # Faster when a pixel's channels lie together.
         features = self.resnet(images.contiguous(memory_format=torch.channels_last))
         return self.project(self.norm(features)).flatten(1)
 

@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import json
 import math
+import shutil
 import struct
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -235,6 +237,16 @@ def test_a_run_of_every_task_is_shown_and_its_code_runs(runs, name):
     wrong = client.get("/api/runs/0/8")
     assert (wrong.status_code, wrong.json()["error"]) == (400, "there is no example 8: this run shows 0 to 7")
     assert client.get("/api/runs/1/0").status_code == 400
+
+
+def test_a_metric_that_is_no_number_does_not_hide_the_rest(runs, tmp_path):
+    run = shutil.copytree(runs["points"], tmp_path / "run")
+    result = json.loads((run / "result.json").read_text())
+    result["metrics"] |= {"nan": math.nan, "none": None}
+    (run / "result.json").write_text(json.dumps(result))
+    (about,) = TestClient(make_app([run])).get("/api/about").json()["runs"]
+    assert "loss" in about["metrics"]
+    assert not {"nan", "none"} & set(about["metrics"])
 
 
 def test_what_is_no_run_is_refused_in_a_line(setpred):

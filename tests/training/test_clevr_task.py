@@ -58,7 +58,7 @@ def run(cache, tmp_path_factory):
 
 
 def test_a_run_reports_the_loss_and_both_average_precisions_at_every_distance(run):
-    names = {"loss", *(f"{kind}_{t}" for kind in ("ap", "image_ap") for t in THRESHOLDS)}
+    names = {"loss", "diverged", *(f"{kind}_{t}" for kind in ("ap", "image_ap") for t in THRESHOLDS)}
     assert set(read_result(run)["metrics"]) == names
     rows = (run / "metrics.csv").read_text().splitlines()
     assert "train/loss" in rows[0]
@@ -67,7 +67,7 @@ def test_a_run_reports_the_loss_and_both_average_precisions_at_every_distance(ru
 
 def test_average_precision_is_that_of_the_whole_split_whatever_the_batches(run):
     _, experiment = load_run(run)
-    images, target = experiment.splits().test
+    images, target = experiment.split("test")
     metric = SetAveragePrecision(CLEVR_SCHEMA)
     with torch.no_grad():
         metric.update(experiment(images), target)
@@ -105,7 +105,7 @@ def test_a_run_that_is_resumed_ends_as_the_uninterrupted_one(run, tmp_path):
 def test_every_model_gets_a_gradient_for_every_parameter(model):
     torch.manual_seed(0)
     experiment = make_experiment(settings(model))
-    images, sets = (t[:4] for t in experiment.splits().train)
+    images, sets = (t[:4] for t in experiment.split("train"))
     experiment.loss((images, sets)).backward()
     without = [name for name, p in experiment.named_parameters() if p.grad is None or not p.grad.isfinite().all()]
     assert without == []
@@ -115,7 +115,7 @@ def test_every_model_gets_a_gradient_for_every_parameter(model):
 def test_a_few_scenes_can_be_learned(model):
     torch.manual_seed(0)
     experiment = make_experiment(settings(model, solver__steps=10, net__hidden=64, net__latent=64))
-    batch = tuple(t[:4] for t in experiment.splits().train)
+    batch = tuple(t[:4] for t in experiment.split("train"))
     optimizer = torch.optim.Adam(experiment.parameters(), lr=1e-3)
     losses = []
     for _ in range(25):
@@ -237,16 +237,17 @@ def test_a_folder_in_clevr_s_layout_is_a_source(tmp_path):
     for split, count, seed in (("train", 8, 1), ("val", 3, 2)):
         write(tmp_path / "mine", count, size=20, seed=seed, split=split)
     data = {"data__source": str(tmp_path / "mine"), "data__train": 8, "data__test": 3}
-    splits = make_experiment(settings(**data)).splits()
-    assert splits.train[0].shape == (8, 3, 64, 64)
-    assert splits.train[0].dtype == torch.uint8
+    experiment = make_experiment(settings(**data))
+    images, _ = experiment.split("train")
+    assert images.shape == (8, 3, 64, 64)
+    assert images.dtype == torch.uint8
     scenes = json.loads((tmp_path / "mine/scenes/CLEVR_val_scenes.json").read_text())["scenes"]
     place = np.array(scenes[1]["objects"][0]["3d_coords"])
-    assert np.allclose(3 * splits.test[1][1, 0, :3].numpy(), place, atol=1e-5)
+    assert np.allclose(3 * experiment.split("test")[1][1, 0, :3].numpy(), place, atol=1e-5)
     with pytest.raises(UsageError, match=r"holds 3 scenes of split val, 4 are asked for: set data.test=3 or fewer"):
-        make_experiment(settings(**data | {"data__test": 4})).splits()
+        make_experiment(settings(**data | {"data__test": 4})).split("test")
     with pytest.raises(UsageError, match=r"data.source: .* is not a folder"):
-        make_experiment(settings(data__source=str(tmp_path / "none"))).splits()
+        make_experiment(settings(data__source=str(tmp_path / "none"))).split("train")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from setpred.errors import UsageError
+from setpred.training.callbacks import MetricsTable
 from setpred.training.run import train
 from setpred.training.run_folder import read_result
 from setpred.training.tasks import make_settings
@@ -111,3 +112,10 @@ def test_a_run_is_resumed_only_as_it_was_started(tmp_path):
     other = make_settings("autoencoding", "idspn", "quick", 0, TINY["autoencoding"] | {"data.n": 3})
     with pytest.raises(UsageError, match=r"was started with data.n=4, not 3"):
         train(other, tmp_path / "run", resume=True, quiet=True)
+
+
+def test_a_damaged_table_of_metrics_is_named(tmp_path):
+    path = tmp_path / "metrics.csv"
+    path.write_text("step\nmany\n")
+    with pytest.raises(UsageError, match=r"metrics.csv is damaged: remove it"):
+        MetricsTable(path).reopen(6)

@@ -28,14 +28,14 @@ def settings(**changes):
 
 
 def test_sets_have_every_size_that_was_asked_for():
-    sets, mask = make_experiment(settings()).splits().train
+    sets, mask = make_experiment(settings()).split("train")
     assert mask.sum(dim=1).unique().tolist() == [2, 3, 4, 5, 6]
     assert not sets[~mask].any()
 
 
 def test_what_stands_in_the_padding_changes_neither_the_prediction_nor_the_loss():
     experiment = make_experiment(settings()).eval()
-    sets, mask = experiment.splits().test
+    sets, mask = experiment.split("test")
     noisy = torch.where(mask.unsqueeze(-1), sets, torch.full_like(sets, 7.0))
     assert torch.equal(experiment(noisy, mask), experiment(sets, mask))
     assert torch.equal(experiment.judge((noisy, mask))["loss"], experiment.judge((sets, mask))["loss"])

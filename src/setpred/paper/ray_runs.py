@@ -94,5 +94,7 @@ def train_here(run: Run) -> str:
 def _remark(ray: Any, reference: Any) -> str:
     try:
         return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:  # of the task itself, as where setpred is not installed
+        return f"failed on its machine ({str(error.cause).splitlines()[0][:200]}): the next call tries again"
     except ray.exceptions.RayError as error:
         return f"was given up by Ray after {RETRIES} retries ({type(error).__name__}): the next call goes on"

@@ -1,5 +1,6 @@
 """A run of one's own: its model on the examples it was tested with."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from .scenes import camera, data_address, scene_state
 from .snippets import run_code
 
 EXAMPLES = 50
-FEWER = ("train", "val", "test")
 
 
 class ShownRun:
@@ -32,20 +32,18 @@ class ShownRun:
 
     def __init__(self, path: Path):
         self.path, self.result = path, read_result(path)
-        given = read_config(path).data
-        counts = {name: getattr(given, name) for name in FEWER if isinstance(getattr(given, name, None), int)}
-        # Only some test examples are needed, and none to train with.
-        self.changes = {f"data.{name}": min(EXAMPLES, count) for name, count in counts.items()}
+        self.changes = {"data.test": min(EXAMPLES, read_config(path).data.test)}
         self.settings, self.experiment = load_run(path, self.changes)
         self.batch = self.experiment.split("test")
 
     def about(self) -> dict[str, Any]:
         solver = self.settings.solver
+        metrics = {name: math.nan if value is None else value for name, value in self.result["metrics"].items()}
         return {
             "name": self.path.name,
             "task": self.settings.task,
             "model": self.settings.model,
-            "metrics": {name: float(f"{value:.3g}") for name, value in self.result["metrics"].items()},
+            "metrics": {name: float(f"{value:.3g}") for name, value in metrics.items() if math.isfinite(value)},
             "examples": len(self.batch[0]),
             "steps": solver.eval_steps or solver.steps,
         }
@@ -94,11 +92,7 @@ def _numbering(experiment: Numbering, batch: tuple[Tensor, ...], steps: int) -> 
     """The number that each element gets at every iteration, and whether it is a wrong one."""
     (inputs, _), model = batch, experiment.model
     if isinstance(model, Numberer):
-        values = torch.cat([inputs, inputs.new_zeros(*inputs.shape[:2], model.decoder.dim - model.classes)], dim=-1)
-        given = torch.arange(values.shape[2]) < model.classes
-        way = model.decoder.solve(model.encoder(inputs), known=(values, given), steps=steps, trace=True).trace
-        assert way is not None
-        chosen = way.sets[:, 0, :, model.classes :].argmax(dim=-1)
+        chosen = model.way(inputs, steps).sets[:, 0, :, model.classes :].argmax(dim=-1)
     else:
         chosen = model(inputs)[0].argmax(dim=-1)[None]
     classes = inputs[0].argmax(dim=-1)

@@ -111,8 +111,10 @@ def trained() -> dict[str, Any]:
 def _load(runs: Sequence[Path]) -> list[Any]:
     if not runs:
         return []
-    from .runs import ShownRun  # loads what trains models
-
+    try:
+        from .runs import ShownRun  # loads what trains models
+    except ModuleNotFoundError as error:
+        raise UsageError(f"showing a run needs {error.name}: pip install 'setpred[train]'") from None
     return [ShownRun(run) for run in runs]
 
 

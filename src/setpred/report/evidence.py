@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from ..costs import Cost
 from ..matching import COSTS, assign, hungarian_loss
 from ..solution import Trace
 from ..training.autoencoding import Autoencoding
@@ -62,10 +63,8 @@ def gather(run: Run) -> Evidence | None:
         return gather_scenes(run)
     if run.task == "folder":
         return gather_folder(run)
-    unused = {"data.train": 1, "data.val": 1} if run.task == "numbering" else {"data.train": 1}
-    count = min(EXAMPLES, run["data.test"])
-    _, experiment = load_run(run.path, {**unused, "data.test": count})
-    test = experiment.splits().test
+    _, experiment = load_run(run.path, {"data.test": min(EXAMPLES, run["data.test"])})
+    test = experiment.split("test")
     if isinstance(experiment, Autoencoding) and len(test) > 1:  # sets of different sizes: the playground draws them
         return None
     predicted = torch.cat([experiment(chunk) for chunk in test[0].split(256)])
@@ -117,19 +116,21 @@ def _solve(experiment: Clevr | OwnFolder, inputs: Tensor, steps: int) -> Trace:
 
 def trace(experiment: Experiment, batch: tuple[Tensor, ...]) -> Descent | None:
     """Solve for `ITERATIONS` instead of the usual number, and judge every iterate."""
+    way: Trace | None
+    cost: str | Cost = "huber"
+    classes, skip = None, 0
     if isinstance(experiment, Autoencoding):
         (target,) = batch
         solution = experiment.decoder.solve(experiment.encoder(target), steps=ITERATIONS, trace=True)
-        way, cost, classes, skip = solution.trace, "huber", None, 0
+        way = solution.trace
     elif isinstance(experiment, Clevr | OwnFolder) and experiment.predictor.decoder is not None:
         inputs, target = batch
-        way, cost, classes, skip = _solve(experiment, inputs, ITERATIONS), "huber", None, 0
+        way = _solve(experiment, inputs, ITERATIONS)
+        cost = experiment.cost if isinstance(experiment, OwnFolder) else cost
     elif isinstance(experiment, Numbering) and isinstance(experiment.model, Numberer):
         model, (inputs, target) = experiment.model, batch
-        values = torch.cat([inputs, torch.zeros_like(target)], dim=-1)
-        given = torch.arange(values.shape[2], device=values.device) < model.classes
-        solution = model.decoder.solve(model.encoder(inputs), known=(values, given), steps=ITERATIONS, trace=True)
-        way, cost, classes, skip = solution.trace, "euclidean", inputs.argmax(dim=-1), model.classes
+        way, classes, skip = model.way(inputs, ITERATIONS), inputs.argmax(dim=-1), model.classes
+        cost = "euclidean"
     else:
         return None
     assert way is not None

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from ..training.run_folder import read_config, read_result
+from ..training.run_folder import HARMLESS, read_config, read_result
 from ..training.settings import Settings, flatten, to_dict
-from ..training.tasks import make_settings
+from ..training.tasks import find_task, make_settings
 
 NAMES = {
     "idspn": "iDSPN + momentum",
@@ -42,7 +42,6 @@ SHORT = {
     "preset": "preset",
 }
 ALWAYS = ("data.n", "data.d", "solver.steps", "data.classes")
-WITHOUT_SOLVER = ("deepsets", "bilstm", "transformer", "slot-")
 
 
 @dataclass
@@ -73,7 +72,7 @@ class Run:
 
     @property
     def iterates(self) -> bool:
-        return not self.model.startswith(WITHOUT_SOLVER)
+        return self.model not in find_task(self.task).without_decoder
 
     @property
     def problem(self) -> tuple[Hashable, ...]:
@@ -85,7 +84,7 @@ class Run:
     @property
     def setting(self) -> tuple[Hashable, ...]:
         """Everything but the seed and what does not change the numbers: runs with the same setting are averaged."""
-        apart = ("seed", "trainer.logger", "trainer.round", "trainer.accelerator", "trainer.devices", "trainer.nodes")
+        apart = ("seed", "trainer.round", *HARMLESS)
         return tuple((key, value) for key, value in self.asked.items() if key not in apart)
 
     @cached_property

@@ -137,6 +137,8 @@ def inner(shown: Sequence[Evidence]) -> Section:
             f"training; going on to {ITERATIONS} shows whether the set keeps improving, stays, or drifts away while "
             "the objective still falls."
         )
+        if any(evidence.run["solver.settle"] for group in groups for evidence in group):
+            sentence += " On the way every step has its momentum: a model that settles predicts better than its ring."
         section.blocks.append(Drawing("inner", sentence, panels))
     return section
 

@@ -9,7 +9,7 @@ from ..data.random_sets import random_masks, random_sets
 from ..encoders import SetEncoder
 from ..errors import UsageError
 from ..matching import hungarian_loss
-from .experiment import Batch, Experiment, Splits, mixed_seed
+from .experiment import Batch, Experiment, mixed_seed
 from .parts import make_decoder
 from .settings import InitSettings, Settings
 
@@ -63,17 +63,16 @@ class Autoencoding(Experiment):
         self.encoder = SetEncoder(d, net.hidden, net.latent, n)
         self.decoder = make_decoder(settings, n, d)
 
-    def splits(self) -> Splits:
+    def split(self, name: str) -> Batch:
         data, seed = self.settings.data, self.settings.seed
-
-        def split(count: int, which: int) -> Batch:
-            sets = random_sets(count, data.n, data.d, mixed_seed(seed, which))
-            if data.smallest is None:
-                return (sets,)
-            mask = random_masks(count, data.smallest, data.n, mixed_seed(seed, which, 1))
-            return sets * mask.unsqueeze(-1), mask
-
-        return Splits(split(data.train, 1), (), split(data.test, 2))
+        if name == "val":
+            return ()
+        count, which = (data.train, 1) if name == "train" else (data.test, 2)
+        sets = random_sets(count, data.n, data.d, mixed_seed(seed, which))
+        if data.smallest is None:
+            return (sets,)
+        mask = random_masks(count, data.smallest, data.n, mixed_seed(seed, which, 1))
+        return sets * mask.unsqueeze(-1), mask
 
     def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
         return self.decoder(self.encoder(sets, mask), mask)

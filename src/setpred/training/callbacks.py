@@ -12,6 +12,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from ..errors import UsageError
 from ..files import replacing
 from .module import TrainingModule
 
@@ -26,8 +27,11 @@ class MetricsTable:
     def reopen(self, step: int) -> None:
         """Go on after `step`: rows that were written after the checkpoint are made again."""
         if self.path.exists():
-            with self.path.open(newline="") as file:
-                self.rows = [row for row in csv.DictReader(file) if int(row["step"]) <= step]
+            try:
+                with self.path.open(newline="") as file:
+                    self.rows = [row for row in csv.DictReader(file) if int(row["step"]) <= step]
+            except (ValueError, KeyError, TypeError, csv.Error):
+                raise UsageError(f"{self.path} is damaged: remove it, and the run goes on without its past") from None
 
     def write(self, trainer: L.Trainer, module: TrainingModule) -> None:
         metrics = {name: f"{float(value):.6g}" for name, value in trainer.callback_metrics.items()}

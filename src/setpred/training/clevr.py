@@ -13,7 +13,7 @@ from ..errors import UsageError
 from ..image_encoder import ImageEncoder
 from ..matching import hungarian_loss
 from ..predictor import SetPredictor
-from .experiment import Batch, Experiment, Splits
+from .experiment import Batch, Experiment
 from .parts import make_decoder
 from .scene_cache import RENDERED, SceneSplit
 from .settings import ImageModelSettings, OptimSettings, Settings, SolverSettings
@@ -111,9 +111,6 @@ class Clevr(Experiment):
         self.settings = settings
         self.predictor = make_predictor(settings)
         self.pooled = SetAveragePrecision(CLEVR_SCHEMA)
-
-    def splits(self) -> Splits:
-        return Splits(self.split("train"), (), self.split("test"))
 
     def split(self, name: str) -> Batch:
         data = self.settings.data

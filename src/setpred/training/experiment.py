@@ -10,15 +10,6 @@ from torchmetrics import Metric
 Batch = tuple[Tensor, ...]
 
 
-@dataclass
-class Splits:
-    """Examples as tensors whose first dimension counts them; `val` is empty where nothing is selected by it."""
-
-    train: Batch
-    val: Batch
-    test: Batch
-
-
 class Experiment(nn.Module):
     """A model that knows its task.
 
@@ -35,17 +26,13 @@ class Experiment(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.pooled: Metric | None = None
-        self._splits: Splits | None = None
-
-    def splits(self) -> Splits:
-        """The data, the same each time."""
-        raise NotImplementedError
 
     def split(self, name: str) -> Batch:
-        """`train`, `val` or `test` alone, which need not cost what all of them would."""
-        if self._splits is None:
-            self._splits = self.splits()
-        return getattr(self._splits, name)
+        """The examples of `train`, `val` or `test`, the same each time: tensors whose first dimension counts them.
+
+        `val` is empty where nothing is selected by it.
+        """
+        raise NotImplementedError
 
     def augment(self, batch: Batch) -> Batch:
         """What is done to a training batch, with torch's random numbers."""

@@ -21,6 +21,8 @@ from .experiment import Batch, Batches, Chunks, Experiment, mixed_seed
 from .iterations import iterations_at
 from .settings import Settings
 
+TOLD = ("diverged", "restarted")
+"""Shares of the test examples that stand beside their metrics, of models that have an inner optimisation."""
 WARM_UP = 1_000
 HALF_LIFE = 50_000
 
@@ -102,7 +104,9 @@ class TrainingModule(L.LightningModule):
         self._report_pooled("val")
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
-        self._add("test", self.experiment.judge(batch))
+        judged, shares = self.experiment.judge(batch), self.experiment.diagnostics()
+        told = {name: shares[name].expand(len(batch[0])) for name in TOLD if name in shares}
+        self._add("test", judged | told)
 
     def on_test_epoch_end(self) -> None:
         self._report("test")
@@ -119,7 +123,8 @@ class TrainingModule(L.LightningModule):
 
     def _add(self, split: str, values: dict[str, Tensor]) -> None:
         for name, value in values.items():
-            value = value.detach().double()
+            value = value.detach()
+            value = value if value.device.type == "mps" else value.double()  # where there are no such numbers
             both = torch.stack([value.sum(), value.new_tensor(value.numel())])
             key = f"{split}/{name}"
             self.sums[key] = self.sums[key] + both if key in self.sums else both

@@ -12,7 +12,8 @@ from ..data.numbering import numbering
 from ..encoders import SetEncoder
 from ..matching import hungarian_loss
 from ..metrics import exact_matches
-from .experiment import Batch, Experiment, Splits, mixed_seed
+from ..solution import Trace
+from .experiment import Batch, Experiment, mixed_seed
 from .parts import make_decoder
 from .settings import NetSettings, OptimSettings, Settings, SolverSettings
 
@@ -77,13 +78,10 @@ class Numbering(Experiment):
         self.model = Numberer(settings) if settings.model not in BASELINES else make_baseline(settings)
         self.cost = "cross_entropy" if settings.model in BASELINES else "euclidean"
 
-    def splits(self) -> Splits:
+    def split(self, name: str) -> Batch:
         data, seed = self.settings.data, self.settings.seed
-
-        def split(count: int, which: int) -> Batch:
-            return numbering(count, data.n, data.classes, mixed_seed(seed, which), data.per_example)
-
-        return Splits(split(data.train, 1), split(data.val, 2), split(data.test, 3))
+        count, which = {"train": (data.train, 1), "val": (data.val, 2), "test": (data.test, 3)}[name]
+        return numbering(count, data.n, data.classes, mixed_seed(seed, which), data.per_example)
 
     def augment(self, batch: Batch) -> Batch:
         if not self.settings.data.augment:
@@ -114,6 +112,8 @@ class Numbering(Experiment):
 class Numberer(nn.Module):
     """Decode the numbers of a set whose classes are known: `[batch, n, classes]` → `[batch, n, n]`."""
 
+    given: Tensor
+
     def __init__(self, settings: NumberingSettings):
         super().__init__()
         n, classes, net = settings.data.n, settings.data.classes, settings.net
@@ -124,11 +124,20 @@ class Numberer(nn.Module):
 
     def forward(self, inputs: Tensor, init: Tensor | None = None) -> Tensor:
         """`init` are the initial numbers, `[batch, n, n]`, instead of random ones."""
-        values = torch.cat([inputs, inputs.new_zeros(*inputs.shape[:2], self.decoder.dim - self.classes)], dim=-1)
         if init is not None:
             init = torch.cat([inputs, init], dim=-1)
-        sets = self.decoder(self.encoder(inputs), known=(values, self.given), init=init)
+        sets = self.decoder(self.encoder(inputs), known=self._known(inputs), init=init)
         return sets[..., self.classes :]
+
+    def way(self, inputs: Tensor, steps: int) -> Trace:
+        """The iterates of the whole elements, `[steps + 1, batch, n, classes + n]`; what is decoded comes last."""
+        found = self.decoder.solve(self.encoder(inputs), known=self._known(inputs), steps=steps, trace=True).trace
+        assert found is not None
+        return found
+
+    def _known(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        values = torch.cat([inputs, inputs.new_zeros(*inputs.shape[:2], self.decoder.dim - self.classes)], dim=-1)
+        return values, self.given
 
 
 def make_baseline(settings: NumberingSettings) -> nn.Module:

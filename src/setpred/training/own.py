@@ -19,7 +19,7 @@ from ..matching import hungarian_loss
 from ..predictor import SetPredictor
 from ..schema import Real, Schema
 from ..standardized import Standardized
-from .experiment import Batch, Experiment, Splits
+from .experiment import Batch, Experiment
 from .folder_tensors import read_tensors
 from .parts import make_decoder
 from .settings import ImageModelSettings, OptimSettings, Settings, SolverSettings
@@ -168,9 +168,6 @@ class OwnFolder(Experiment):
             self.pooled = Precision(schema, distances(schema))
         self._read: dict[str, Batch] = {}
 
-    def splits(self) -> Splits:
-        return Splits(self.split("train"), self.split("val"), self.split("test"))
-
     def split(self, name: str) -> Batch:
         """Inputs, sets and masks; val.jsonl serves as both `val` and `test`."""
         data, file = self.settings.data, "train" if name == "train" else "val"
@@ -181,7 +178,8 @@ class OwnFolder(Experiment):
                 raise UsageError(f"{data.folder}: the inputs are not those of this run: train another one")
             dataset, count = (folder.train, data.train) if file == "train" else (folder.val, data.test)
             if not 0 < count <= len(dataset):
-                raise UsageError(f"{dataset.path} holds {len(dataset)} examples, data.{name}={count} are asked for")
+                key = "data.train" if file == "train" else "data.test"
+                raise UsageError(f"{dataset.path} holds {len(dataset)} examples, {key}={count} are asked for")
             with asked():
                 self._read[file] = read_tensors(dataset, count)
             if name == "train" and self.settings.optim.start is None:

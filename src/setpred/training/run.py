@@ -15,6 +15,7 @@ from typing import Any
 import lightning as L
 import torch
 from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from safetensors.torch import save
 
 from ..errors import UsageError
@@ -23,10 +24,12 @@ from .callbacks import Bar, MetricsTable, Rounds, WholeFiles
 from .experiment import mixed_seed
 from .module import TrainingModule
 from .run_folder import load_run, load_weights, read_config, read_result, resumed_as_asked, what_counts, write_config
-from .settings import Settings
+from .settings import Settings, changed
 from .tasks import make_experiment
 
 LOGGERS = ("tensorboard", "wandb", "mlflow", "none")
+ONE_PROCESS = {"trainer.accelerator": "auto", "trainer.devices": 1, "trainer.nodes": 1}
+"""Where a run is evaluated unless asked otherwise: it may have been trained on machines that this one is not."""
 
 
 def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
@@ -39,21 +42,21 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
     commit()  # asked now: the files may change while they train
     torch.manual_seed(mixed_seed(settings.seed, 0))
     module = TrainingModule(make_experiment(settings), settings)
-    if settings.optim.start is not None:
+    last, best = (out / "checkpoints" / name for name in ("last.ckpt", "best.ckpt"))
+    going_on = resume and last.exists()
+    if settings.optim.start is not None and not going_on:
         load_weights(module.experiment, Path(settings.optim.start), to_train=True)
     module.to(memory_format=torch.channels_last)  # convolutions learn faster when a pixel's channels lie together
     with _calm():
         trainer = make_trainer(settings, out, module.experiment.monitor, quiet)
-        if trainer.is_global_zero and not resume and out.exists() and any(out.iterdir()):
-            raise UsageError(f"{out} is not empty: choose another --out, or go on with --resume")
+        if trainer.is_global_zero:
+            _check_place(out, resume)
         for split in ("train", "val", "test"):
             module.data(split)  # before anything is written: what cannot be trained leaves no folder behind
         _check_shares(module, trainer.world_size)
         if trainer.is_global_zero:
             remove_remains(out)
             write_config(settings, out)
-        last, best = (out / "checkpoints" / name for name in ("last.ckpt", "best.ckpt"))
-        going_on = resume and last.exists()
         try:
             trainer.fit(module, ckpt_path=last if going_on else None, weights_only=True)
         except SystemExit:  # how Lightning leaves at an interrupt
@@ -103,10 +106,20 @@ def speaks() -> bool:
 def evaluate(run: Path, overrides: dict[str, Any] | None = None) -> dict[str, float]:
     """The metrics of a trained run on its test split, with some settings changed (`solver.eval_steps`, `data.test`)."""
     settings, experiment = load_run(run, overrides)
+    settings = changed(settings, {**ONE_PROCESS, **(overrides or {})})
     module = TrainingModule(experiment, settings)
     with _calm():
         (metrics,) = make_trainer(settings, None, None, quiet=True).test(module, verbose=False)
     return {name.removeprefix("test/"): value for name, value in metrics.items()}
+
+
+def _check_place(out: Path, resume: bool) -> None:
+    """A run begins in a folder that is empty, and goes on in one of its own."""
+    found = [path.name for path in out.iterdir()] if out.exists() else []
+    if found and not resume:
+        raise UsageError(f"{out} is not empty: choose another --out, or go on with --resume")
+    if "config.yaml" not in found and any(not name.startswith(".") and name != "output.txt" for name in found):
+        raise UsageError(f"{out} holds other things than a run, so there is none to resume: choose another --out")
 
 
 def _check_shares(module: TrainingModule, processes: int) -> None:
@@ -123,28 +136,40 @@ def make_trainer(settings: Settings, out: Path | None, monitor: str | None, quie
     callbacks: list[Any] = [] if quiet else [Bar()]
     if out is not None:
         callbacks.append(Rounds(out / "checkpoints", MetricsTable(out / "metrics.csv"), monitor))
-    return L.Trainer(
-        max_epochs=math.ceil(settings.optim.steps / s.round),
-        accelerator=s.accelerator,
-        devices=s.devices,
-        num_nodes=s.nodes,
-        precision=s.precision,  # type: ignore[arg-type]
-        logger=False if out is None else make_logger(s.logger, out),
-        callbacks=callbacks,
-        enable_checkpointing=out is not None,
-        enable_progress_bar=not quiet,
-        enable_model_summary=False,
-        limit_val_batches=None if monitor is not None else 0,
-        num_sanity_val_steps=0,
-        reload_dataloaders_every_n_epochs=1,
-        use_distributed_sampler=False,
-        plugins=WholeFiles(),
-        default_root_dir=out,
-        log_every_n_steps=1,
-    )
+    logger = False if out is None else make_logger(s.logger, out)
+    try:
+        return L.Trainer(
+            max_epochs=math.ceil(settings.optim.steps / s.round),
+            accelerator=s.accelerator,
+            devices=s.devices,
+            num_nodes=s.nodes,
+            precision=s.precision,  # type: ignore[arg-type]
+            logger=logger,
+            callbacks=callbacks,
+            enable_checkpointing=out is not None,
+            enable_progress_bar=not quiet,
+            enable_model_summary=False,
+            limit_val_batches=None if monitor is not None else 0,
+            num_sanity_val_steps=0,
+            reload_dataloaders_every_n_epochs=1,
+            use_distributed_sampler=False,
+            plugins=WholeFiles(),
+            default_root_dir=out,
+            log_every_n_steps=1,
+        )
+    except (MisconfigurationException, ValueError, RuntimeError) as error:  # what Lightning says to a machine unlike it
+        reason = " ".join(str(error).split())[:200]
+        raise UsageError(f"trainer.accelerator, devices, nodes or precision cannot be had here: {reason}") from None
 
 
 def make_logger(name: str | None, out: Path) -> Any:
+    try:
+        return _logger(name, out)
+    except ModuleNotFoundError:
+        raise UsageError(f"trainer.logger={name} needs its package: pip install {name}") from None
+
+
+def _logger(name: str | None, out: Path) -> Any:
     if name is None:
         return False
     if name == "tensorboard":
@@ -192,6 +217,7 @@ def commit() -> str | None:
         return subprocess.run(["git", "-C", where, *words], capture_output=True, text=True, check=True).stdout.strip()
 
     try:
+        git("ls-files", "--error-unmatch", Path(__file__).name)  # a package may be installed inside another repository
         return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -27,6 +27,9 @@ HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.
 def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settings, Experiment]:
     """The settings and the trained experiment of a run folder."""
     trained = read_config(run)
+    for key in ("task", "model", "preset", "seed"):
+        if key in (overrides or {}):
+            raise UsageError(f"{key} of a finished run cannot be changed: train another one")
     settings = changed(trained, overrides or {})
     if settings.restart.share not in (None, trained.restart.share):
         raise UsageError("restart.share is learned in training: of a finished run it can only be none")
@@ -34,7 +37,7 @@ def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settin
         with torch.device("meta"):  # damaged settings may ask for any amount of memory
             planned = make_experiment(settings)
     except UsageError as error:
-        raise UsageError(f"{run / 'config.yaml'}: {error}") from None
+        raise UsageError(str(error) if overrides else f"{run / 'config.yaml'}: {error}") from None
     check_weights(planned, run)
     experiment = make_experiment(settings)
     load_weights(experiment, run)
@@ -103,12 +106,10 @@ def read_result(run: Path) -> dict[str, Any]:
 
 def resumed_as_asked(settings: Settings, asked: Mapping[str, Any], run: Path) -> Settings:
     """The settings of a run to go on with, which must be what is asked for; it may go on elsewhere."""
-    written = flatten(to_dict(settings))
-    for key, value in asked.items():
-        if key not in written:
-            changed(settings, {key: value})  # says which key was meant
-        if written[key] != value and key not in HARMLESS:
-            raise UsageError(f"{run} was started with {key}={written[key]}, not {value}: resume it as it was")
+    written, wanted = (flatten(to_dict(s)) for s in (settings, changed(settings, asked)))
+    for key in asked:
+        if written[key] != wanted[key] and key not in HARMLESS:
+            raise UsageError(f"{run} was started with {key}={written[key]}, not {wanted[key]}: resume it as it was")
     return changed(settings, {key: asked[key] for key in HARMLESS if key in asked})
 
 

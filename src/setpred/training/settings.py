@@ -1,6 +1,7 @@
 """Settings of a run: typed, changed by `key=value`, written whole to the run's `config.yaml`."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -10,6 +11,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import UsageError
 from ..plain_yaml import read_yaml
+
+NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
 @dataclass
@@ -129,9 +132,12 @@ def changed(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     40
     """
     config = OmegaConf.structured(settings)
+    known = list(flatten(to_dict(settings)))
     for key, value in changes.items():
-        _set(config, key, value)
-    return OmegaConf.to_object(config)  # type: ignore[return-value]
+        _set(config, key, value, known)
+    made: Any = OmegaConf.to_object(config)
+    _check_ranges(made)
+    return made
 
 
 def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
@@ -166,17 +172,30 @@ def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _set(config: DictConfig, key: str, value: Any) -> None:
-    known = list(flatten(OmegaConf.to_container(config)))  # type: ignore[arg-type]
+def _set(config: DictConfig, key: str, value: Any, known: Sequence[str]) -> None:
     if key not in known:
         near = get_close_matches(key, known, n=1, cutoff=0.5) or get_close_matches(
             key.split(".")[-1], known, n=1, cutoff=0.3
         )
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
         raise UsageError(f"unknown setting {key!r}: {hint}")
-    if isinstance(value, float) and value.is_integer() and isinstance(OmegaConf.select(config, key), int):
-        value = int(value)  # 1e4 is a whole number to the person who wrote it
+    whole = NUMBER.fullmatch(str(value)) and float(value).is_integer()
+    if whole and isinstance(OmegaConf.select(config, key), int):
+        value = int(float(value))  # 1e4 is a whole number to the person who wrote it
+    if "${" in str(value):  # OmegaConf would look for what it stands for, even among the variables of the system
+        raise UsageError(f"{key}={str(value)[:100]!r}: ${{...}} is not filled in, write the value itself")
     try:
         OmegaConf.update(config, key, value)
     except OmegaConfBaseException as error:
         raise UsageError(f"{key}={str(value)[:100]!r}: {str(error).splitlines()[0][:200]}") from None
+
+
+def _check_ranges(settings: Settings) -> None:
+    """Raise where a count is below one, or the step size of Adam is negative or no number."""
+    counted = ("optim.batch", "optim.steps", "trainer.round", "trainer.devices", "trainer.nodes")
+    for key, value in flatten(to_dict(settings)).items():
+        count = key in counted or (key.startswith("data.") and type(value) is int)
+        if count and value < 1:
+            raise UsageError(f"{key} is {value}: use 1 or more")
+    if not 0 <= settings.optim.lr < float("inf"):
+        raise UsageError(f"optim.lr is {settings.optim.lr}: use a number such as 0.001")

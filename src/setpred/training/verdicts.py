@@ -43,7 +43,7 @@ def check_experiment(experiment: Experiment) -> Report:
     """In float64: the order of nearly equal elements must not hang on rounding."""
     experiment = experiment.double()
     if isinstance(experiment, Autoencoding):
-        return _check_decoder(experiment.decoder, experiment.encoder(experiment.splits().test[0][:1].double()))
+        return _check_decoder(experiment.decoder, experiment.encoder(experiment.split("test")[0][:1].double()))
     if isinstance(experiment, Clevr):
         return _check_clevr(experiment)
     if isinstance(experiment, OwnFolder):
@@ -84,7 +84,7 @@ def _check_clevr(experiment: Clevr) -> Report:
 
 def _check_numbering(experiment: Numbering) -> Report:
     """The model as a function of its input set, and of its noise where it has any."""
-    model, inputs = experiment.model, experiment.splits().test[0][:SETS].double()
+    model, inputs = experiment.model, experiment.split("test")[0][:SETS].double()
     n = inputs.shape[1]
     if isinstance(model, Numberer):
 
