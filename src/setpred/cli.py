@@ -189,26 +189,32 @@ def reproduce(
     words: Annotated[list[str] | None, typer.Argument(metavar="[n=4] [d=2,4] [model=idspn] [seeds=0-7] ...")] = None,
     out: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/reproduce"),
     workers: Annotated[
-        int | None, typer.Option(help="Runs at a time; 0 only compares what is finished. [default: the cores]")
+        int | None, typer.Option(min=0, help="Runs at a time; 0 only compares what is finished. [default: the cores]")
     ] = None,
     preset: Annotated[str, typer.Option(help="paper is the published protocol, best our recipe.")] = "paper",
     to: Annotated[list[Path] | None, typer.Option(help="Also write the table: .md, .tex, .csv or .json.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder for the table in all formats with its curves.")] = None,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster to train on; auto finds it.")] = None,
 ) -> None:
-    """Train any part of a published table and set ours beside the published mean ± std."""
-    from .paper.reproduce import run_table
+    """Train any part of a published table and set ours beside the published mean ± std.
+
+    Settings depart from the protocol (optim.lr=3e-4); one that is given several times is swept, a table a value.
+    """
+    from .paper.reproduce import run_tables
     from .paper.results import keep as keep_results
     from .paper.writers import markdown
 
     try:
-        comparison = run_table(table, words or [], out, workers, preset, to or [], ray)
+        comparisons = run_tables(table, words or [], out, workers, preset, to or [], ray)
     except KeyboardInterrupt:
         raise UsageError("stopped: the same command goes on from the last checkpoints") from None
-    typer.echo(markdown(comparison))
+    for comparison in comparisons:
+        typer.echo(markdown(comparison))
     if keep is not None:
-        for path in keep_results(comparison, keep):
-            typer.echo(path)
+        for comparison in comparisons:
+            folder = keep if len(comparisons) == 1 else keep / comparison.plan.folder.name
+            for path in keep_results(comparison, folder):
+                typer.echo(path)
 
 
 @app.command()

@@ -15,7 +15,7 @@ import pytest
 from setpred.errors import UsageError
 from setpred.paper.plan import make_plan
 from setpred.paper.processes import run_all
-from setpred.paper.reproduce import run_table
+from setpred.paper.reproduce import run_table, run_tables
 from setpred.paper.results import keep
 from setpred.paper.writers import markdown
 
@@ -127,6 +127,16 @@ def test_a_folder_made_with_other_settings_is_not_taken_for_the_cell(finished):
         assert "was made with net.hidden=32, not 16" in row.outcomes[0].reason
     finally:
         config.write_text(text)
+
+
+def test_a_setting_that_is_given_twice_is_swept(tmp_path):
+    asked = words("model=idspn", "seeds=0", "optim.lr=1e-3", "optim.lr=3e-4", steps=6)
+    first, second = run_tables("autoencoding", asked, tmp_path)
+    rates = [run.settings.optim.lr for table in (first, second) for run in table.plan.runs]
+    assert rates == [1e-3, 3e-4]
+    assert first.rows[0].mean != second.rows[0].mean
+    with pytest.raises(UsageError, match=r"2 tables do not fit into one file"):
+        run_tables("autoencoding", asked, tmp_path, to=[tmp_path / "table.md"])
 
 
 def test_nothing_is_trained_when_a_file_to_write_has_no_format(tmp_path):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -26,10 +27,11 @@ class Display:
             console=self.console,
             disable=not self.live,
         )
-        self.lines: dict[str, TaskID] = {}
-        self.first: dict[str, int] = {}
+        self.lines: dict[Path, TaskID] = {}
+        self.first: dict[Path, int] = {}
         self.count, self.done = len(runs), 0
-        self.steps = {run.name: 0 for run in runs}
+        self.steps = {run.folder: 0 for run in runs}
+        self.several = len({run.folder.parent for run in runs}) > 1
         self.all_steps = sum(run.steps for run in runs)
         self.begun = time.monotonic()
         self.all = self.bars.add_task("all runs", total=self.count, note="")
@@ -48,18 +50,18 @@ class Display:
         self.bars.update(self.all, completed=self.done)
 
     def started(self, run: Run) -> None:
-        self.lines[run.name] = self.bars.add_task(run.name, total=run.steps, note="starting")
+        self.lines[run.folder] = self.bars.add_task(self.name(run), total=run.steps, note="starting")
         if not self.live:
-            self.console.print(f"{run.name}: started", highlight=False, soft_wrap=True)
+            self.console.print(f"{self.name(run)}: started", highlight=False, soft_wrap=True)
 
     def progressed(self, run: Run, progress: outcomes.Progress) -> None:
-        if run.name not in self.lines or not progress.step:
+        if run.folder not in self.lines or not progress.step:
             return
-        self.first.setdefault(run.name, progress.step)
+        self.first.setdefault(run.folder, progress.step)
         left = progress.seconds / progress.step * (run.steps - progress.step)
         loss = "" if progress.loss is None else f"loss {progress.loss:.3g}, "
-        self.bars.update(self.lines[run.name], completed=progress.step, note=f"{loss}{clock(left)} left")
-        self.steps[run.name] = progress.step - self.first[run.name]
+        self.bars.update(self.lines[run.folder], completed=progress.step, note=f"{loss}{clock(left)} left")
+        self.steps[run.folder] = progress.step - self.first[run.folder]
         made = sum(self.steps.values())
         if made:
             left = (time.monotonic() - self.begun) / made * (self.all_steps - made - sum(self.first.values()))
@@ -67,9 +69,13 @@ class Display:
 
     def ended(self, outcome: Outcome) -> None:
         self.done += 1
-        self.bars.remove_task(self.lines.pop(outcome.run.name))
+        self.bars.remove_task(self.lines.pop(outcome.run.folder))
         self.bars.update(self.all, completed=self.done)
-        self.remark(f"{self.done}/{self.count} {outcome.run.name}: {told(outcome)}")
+        self.remark(f"{self.done}/{self.count} {self.name(outcome.run)}: {told(outcome)}")
+
+    def name(self, run: Run) -> str:
+        """What a run is called: with its table's folder where a sweep has several."""
+        return f"{run.folder.parent.name}/{run.name}" if self.several else run.name
 
     def remark(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -1,8 +1,11 @@
 """Any part of a published table, trained again and set beside it."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
+from typing import Any
 
+from ..errors import UsageError
 from . import ray_runs
 from .plan import make_plan
 from .processes import run_all
@@ -10,7 +13,7 @@ from .tables import Comparison, compare
 from .writers import check_names, write
 
 
-def run_table(
+def run_tables(
     table: str,
     words: Sequence[str] = (),
     out: Path = Path("runs/reproduce"),
@@ -18,13 +21,13 @@ def run_table(
     preset: str = "paper",
     to: Sequence[Path] = (),
     ray: str | None = None,
-) -> Comparison:
-    """Train the runs that are not finished, and compare.
+) -> list[Comparison]:
+    """Train the runs that are not finished, and compare: one table, or one for each choice of a sweep.
 
     Args:
         table: `numbering`, `autoencoding` or `clevr`.
         words: filters (`n=4 d=2,4 model=idspn seeds=0-7`) and settings (`solver.eval_steps=40`, which departs from the
-            published protocol and gets folders of its own).
+            published protocol and gets folders of its own). A setting given several times is swept.
         out: the folder that holds a folder a table.
         workers: how many runs at a time; 0 trains nothing and compares the cells of which a run is finished.
         preset: `paper`, or a smaller one.
@@ -32,16 +35,39 @@ def run_table(
         ray: the address of a Ray cluster to train on, instead of this machine.
     """
     check_names(to)
-    plan = make_plan(table, words, out, preset)
+    plans = [make_plan(table, choice, out, preset) for choice in choices(words)]
+    if to and len(plans) > 1:
+        raise UsageError(f"{len(plans)} tables do not fit into one file: give each setting once, and workers=0")
+    runs = list({run.folder: run for plan in plans for run in plan.runs}.values())
     if workers == 0:
         remarks = []
     elif ray is None:
-        remarks = run_all(plan.runs, workers)
+        remarks = run_all(runs, workers)
     else:
-        remarks = ray_runs.run_all(plan.runs, ray, workers)
-    comparison = compare(plan, remarks)
+        remarks = ray_runs.run_all(runs, ray, workers)
+    comparisons = [compare(plan, remarks) for plan in plans]
     if workers == 0:
-        comparison = comparison.begun()
+        comparisons = [comparison.begun() for comparison in comparisons]
     for path in to:
-        write(comparison, path)
+        write(comparisons[0], path)
+    return comparisons
+
+
+def run_table(*arguments: Any, **options: Any) -> Comparison:
+    """As `run_tables`, for settings that are given once."""
+    (comparison,) = run_tables(*arguments, **options)
     return comparison
+
+
+def choices(words: Sequence[str]) -> list[list[str]]:
+    """The words of each table of a sweep: all combinations of the settings that are given several times.
+
+    >>> choices(["n=4", "optim.lr=1e-3", "optim.lr=3e-4"])
+    [['n=4', 'optim.lr=1e-3'], ['n=4', 'optim.lr=3e-4']]
+    """
+    filters = [word for word in words if "." not in word.partition("=")[0]]
+    settings: dict[str, list[str]] = {}
+    for word in words:
+        if word not in filters:
+            settings.setdefault(word.partition("=")[0], []).append(word)
+    return [[*filters, *choice] for choice in product(*settings.values())]

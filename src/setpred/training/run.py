@@ -47,6 +47,8 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
     if settings.optim.start is not None and not going_on:
         load_weights(module.experiment, Path(settings.optim.start), to_train=True)
     module.to(memory_format=torch.channels_last)  # convolutions learn faster when a pixel's channels lie together
+    if settings.trainer.patience is not None and module.experiment.monitor is None:
+        raise UsageError(f"trainer.patience is for tasks that validate, {settings.task} does not: leave it out")
     with _calm():
         trainer = make_trainer(settings, out, module.experiment.monitor, quiet)
         if trainer.is_global_zero:

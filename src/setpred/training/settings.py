@@ -151,6 +151,8 @@ def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise UsageError(f"{word!r} is not a setting: write key=value, such as solver.steps=40")
+        if key in overrides:
+            raise UsageError(f"{key} is given twice: write it once")
         try:
             value = read_yaml(text)
         except ValueError:

@@ -97,7 +97,18 @@ def make_settings(
     names = {"model": model, "preset": preset, "seed": seed}
     recipe = {} if preset == size else chosen.best or {}
     changes = {**preset_changes, **recipe, **chosen.models[model], **chosen.exceptions.get((size, model), {})}
-    return changed(chosen.settings(), {**names, **changes, **overrides})
+    settings = changed(chosen.settings(), {**names, **changes, **overrides})
+    _refuse_idle(settings, overrides)
+    return settings
+
+
+def _refuse_idle(settings: Settings, overrides: Changes) -> None:
+    """Raise where what is asked for would change nothing."""
+    for key in overrides:
+        if key == "solver.momentum" and settings.solver.name != "nesterov":
+            raise UsageError(f"{key} is for nesterov, {settings.solver.name} has none: solver.name=nesterov")
+        if key in ("adjoint.steps", "adjoint.gamma") and settings.adjoint.name != "conjugate-gradient":
+            raise UsageError(f"{key} is for conjugate-gradient, not {settings.adjoint.name}: choose it as adjoint.name")
 
 
 def make_experiment(settings: Settings) -> Experiment:
