@@ -34,12 +34,11 @@ def test_the_reference_names_everything_public():
 
 
 def test_every_model_preset_and_setting_has_its_place():
-    from setpred.training.settings import flatten, to_dict
+    from setpred.training.settings import NAMES, flatten, to_dict
     from setpred.training.tasks import TASKS
 
     page = (DOCS / "howto" / "train.md").read_text(encoding="utf-8")
-    names = {"task", "model", "preset", "seed"}
-    known = {key for task in TASKS.values() for key in flatten(to_dict(task.settings()))} - names
+    known = {key for task in TASKS.values() for key in flatten(to_dict(task.settings()))} - set(NAMES)
     named = {name for task in TASKS.values() for name in (*task.models, *task.sizes)} | known
     assert sorted(name for name in named if f"`{name}`" not in page) == []
     assert set(re.findall(r"`((?:solver|adjoint|init|restart|net|optim|trainer|data)\.\w+)`", page)) == known

@@ -15,7 +15,7 @@ import pytest
 from setpred.errors import UsageError
 from setpred.paper.plan import make_plan
 from setpred.paper.processes import run_all
-from setpred.paper.reproduce import run_table, run_tables
+from setpred.paper.reproduce import run_tables
 from setpred.paper.results import keep
 from setpred.paper.writers import markdown
 
@@ -26,6 +26,11 @@ LONG = 1_000_000
 
 def words(*more, steps):
     return [*CELL, *TINY, f"optim.steps={steps}", *more]
+
+
+def run_table(*arguments, **options):
+    (comparison,) = run_tables(*arguments, **options)
+    return comparison
 
 
 def wait_for(condition, seconds=90):
@@ -187,8 +192,8 @@ def test_divergence_is_a_result(tmp_path):
 def test_processes_end_with_the_one_that_started_them_and_nobody_trains_a_run_twice(tmp_path, how):
     asked = words("model=idspn", "seeds=0", steps=LONG)
     runs = make_plan("autoencoding", asked, tmp_path).runs
-    code = "import sys; from pathlib import Path; from setpred.paper.reproduce import run_table; "
-    code += "run_table('autoencoding', sys.argv[2:], Path(sys.argv[1]), workers=2)"
+    code = "import sys; from pathlib import Path; from setpred.paper.reproduce import run_tables; "
+    code += "run_tables('autoencoding', sys.argv[2:], Path(sys.argv[1]), workers=2)"
     parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), *asked], stderr=subprocess.DEVNULL)
     try:
         children = [child_of(run) for run in runs]

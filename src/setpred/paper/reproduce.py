@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from ..errors import UsageError
 from . import ray_runs
@@ -37,7 +36,7 @@ def run_tables(
     check_names(to)
     plans = [make_plan(table, choice, out, preset) for choice in choices(words)]
     if to and len(plans) > 1:
-        raise UsageError(f"{len(plans)} tables do not fit into one file: give each setting once, and workers=0")
+        raise UsageError(f"{len(plans)} tables do not fit into one file: use --keep FOLDER, or give each setting once")
     runs = list({run.folder: run for plan in plans for run in plan.runs}.values())
     if workers == 0:
         remarks = []
@@ -51,12 +50,6 @@ def run_tables(
     for path in to:
         write(comparisons[0], path)
     return comparisons
-
-
-def run_table(*arguments: Any, **options: Any) -> Comparison:
-    """As `run_tables`, for settings that are given once."""
-    (comparison,) = run_tables(*arguments, **options)
-    return comparison
 
 
 def choices(words: Sequence[str]) -> list[list[str]]:

@@ -38,12 +38,12 @@ class ShownRun:
 
     def about(self) -> dict[str, Any]:
         solver = self.settings.solver
-        metrics = {name: math.nan if value is None else value for name, value in self.result["metrics"].items()}
+        metrics = {k: v for k, v in self.result["metrics"].items() if v is not None and math.isfinite(v)}
         return {
             "name": self.path.name,
             "task": self.settings.task,
             "model": self.settings.model,
-            "metrics": {name: float(f"{value:.3g}") for name, value in metrics.items() if math.isfinite(value)},
+            "metrics": {name: float(f"{value:.3g}") for name, value in metrics.items()},
             "examples": len(self.batch[0]),
             "steps": solver.eval_steps or solver.steps,
         }

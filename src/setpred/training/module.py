@@ -124,7 +124,7 @@ class TrainingModule(L.LightningModule):
     def _add(self, split: str, values: dict[str, Tensor]) -> None:
         for name, value in values.items():
             value = value.detach()
-            value = value if value.device.type == "mps" else value.double()  # where there are no such numbers
+            value = value if value.device.type == "mps" else value.double()  # MPS has no float64
             both = torch.stack([value.sum(), value.new_tensor(value.numel())])
             key = f"{split}/{name}"
             self.sums[key] = self.sums[key] + both if key in self.sums else both

@@ -17,7 +17,7 @@ from ..errors import UsageError
 from ..files import replacing
 from ..plain_yaml import read_yaml
 from .experiment import Experiment
-from .settings import Settings, changed, flatten, to_dict
+from .settings import NAMES, Settings, changed, flatten, to_dict
 from .tasks import find_task, make_experiment
 
 HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.logger")
@@ -27,7 +27,7 @@ HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.
 def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settings, Experiment]:
     """The settings and the trained experiment of a run folder."""
     trained = read_config(run)
-    for key in ("task", "model", "preset", "seed"):
+    for key in NAMES:
         if key in (overrides or {}):
             raise UsageError(f"{key} of a finished run cannot be changed: train another one")
     settings = changed(trained, overrides or {})

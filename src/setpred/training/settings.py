@@ -12,6 +12,8 @@ from omegaconf.errors import OmegaConfBaseException
 from ..errors import UsageError
 from ..plain_yaml import read_yaml
 
+NAMES = ("task", "model", "preset", "seed")
+"""What a run is called by; the rest is what it does."""
 NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import UsageError, asked, unknown
 from . import autoencoding, clevr, numbering, own
 from .experiment import Experiment
-from .settings import Settings, changed
+from .settings import NAMES, Settings, changed
 
 Changes = Mapping[str, Any]
 
@@ -81,7 +81,7 @@ def make_settings(
         raise unknown("preset", preset, chosen.sizes)
     overrides = dict(overrides or {})
     for key in overrides:
-        if key in ("task", "model", "preset", "seed"):
+        if key in NAMES:
             raise UsageError(
                 f"{key} is not changed by key=value: use --{key}" if key != "task" else "the task comes first"
             )
