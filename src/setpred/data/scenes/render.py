@@ -153,7 +153,9 @@ def paint(solids, lamps, which, px, py, pz, vx, vy, vz):
         # The floor turns into the wall; only the normal follows the turn.
         climb = min(max(px * WALL_X + py * WALL_Y - WALL_AWAY + WALL_TURN, 0.0) + pz, 2.0 * WALL_TURN)
         back, up = 0.0, 1.0
-        if climb > 0.0:
+        if climb >= 2.0 * WALL_TURN:
+            back, up = -1.0, 0.0
+        elif climb > 0.0:
             turn = 0.25 * pi * climb / WALL_TURN
             back, up = -sin(turn), cos(turn)
         red, green, blue = matte(solids, lamps, which, px, py, pz, back * WALL_X, back * WALL_Y, up)
@@ -225,6 +227,22 @@ def identify(solids, eye, view, ids, away):
 
 
 @compiled
+def find_edges(ids):
+    """Whether a pixel and one of the eight around it show different solids, or only one of them the stage."""
+    height, width = ids.shape
+    edges = np.zeros((height, width), np.bool_)
+    for row in range(height):
+        for column in range(width):
+            me = max(ids[row, column], ON_FLOOR)
+            # Half of the neighbours: the other half look back.
+            for down, across in ((0, 1), (1, -1), (1, 0), (1, 1)):
+                i, j = row + down, column + across
+                if i < height and 0 <= j < width and max(ids[i, j], ON_FLOOR) != me:
+                    edges[row, column] = edges[i, j] = True
+    return edges
+
+
+@compiled
 def trace(solids, lamps, eye, view, srgb, image):
     """Render into `image` `[height, width, 3]`, bytes; several rays where a pixel shows an edge or metal.
 
@@ -233,14 +251,11 @@ def trace(solids, lamps, eye, view, srgb, image):
     height, width = image.shape[0], image.shape[1]
     ids, away = np.empty((height, width), np.int64), np.empty((height, width))
     identify(solids, eye, view, ids, away)
+    edges = find_edges(ids)
     top = srgb.shape[0] - 1
     for row in range(height):
         for column in range(width):
-            me = ids[row, column]
-            rough = False
-            for i in range(max(row - 1, 0), min(row + 2, height)):
-                for j in range(max(column - 1, 0), min(column + 2, width)):
-                    rough = rough or max(ids[i, j], -1) != max(me, -1)
+            me, rough = ids[row, column], edges[row, column]
             shiny = me >= 0 and solids[me, 11] > 0.0
             count = 8 if shiny else 4 if rough else 1
             red = green = blue = 0.0
