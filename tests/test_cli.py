@@ -103,6 +103,16 @@ def test_how_many_examples_diverged_or_started_again_stands_beside_the_loss(setp
     assert once["diverged"] == again["diverged"] == 0
 
 
+def test_a_training_whose_inner_optimisation_diverges_says_so_once(setpred):
+    words = ["data.train=64", "data.test=32", "optim.steps=12", "trainer.round=4", "net.hidden=16", "net.latent=16"]
+    train = ["train", "autoencoding", "--preset", "quick", *words]
+    code, _, err = setpred(*train, "--out", "lost", "solver.lr=1e6")
+    assert code == 0
+    assert " ".join(err.split()).count("by step 4, 100% of the inner optimisations diverge") == 1
+    assert "solver.clip=10" in err
+    assert "diverge" not in setpred(*train, "--out", "fine")[2]
+
+
 def test_the_version_is_told_and_the_bare_package_says_what_its_command_needs(setpred):
     assert setpred("--version")[1].startswith("setpred 0.")
     bare = "import sys; sys.modules['typer'] = None; from setpred.__main__ import main; main()"

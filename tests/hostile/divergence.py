@@ -1,40 +1,39 @@
-"""How many of 8 seeds survive what diverges in the paper: `python divergence.py OUT.json [STEPS]`.
+"""How many of 8 seeds survive what diverges in the paper, with the guard of the decoder and without it.
 
-Autoencoding at a size for two cores, with the guard of the decoder and without it. A seed has survived if every loss
-and every weight was finite and the last losses are below that of answering with zeros: a finite loss can be as lost.
-What is refused for NaN ends the training, too.
+Autoencoding at a size for two cores, as published and with inner steps that are too long. A seed has survived if every
+loss and every weight was finite and the last losses are not above that of answering with zeros: a finite loss can be
+as lost. What is refused for NaN ends the training, too. Surviving is not learning: the losses say which it is.
 
 The paper lost six of eight seeds of DSPN with 40 iterations at n = 2, d = 32, and 111 runs with sum pooling, most of
-them with many elements. It was lost here once, after 800 steps with sets of different sizes (results/play).
+them with many elements.
 """
 
-import json
-import os
-import platform
-import sys
-import time
 from collections import deque
-from pathlib import Path
+from contextlib import nullcontext
+from statistics import median
 from typing import Any
 from unittest.mock import patch
 
 import torch
 
 from setpred.decoder import SetDecoder, set_norm
-from setpred.files import replacing
 from setpred.matching import hungarian_loss
 from setpred.solution import Solution
 from setpred.training.experiment import Batches
-from setpred.training.run import commit
 from setpred.training.tasks import make_experiment, make_settings
 
 SIZE = {"net.hidden": 128, "net.latent": 128, "data.test": 1}
 BATCH, LAST = 32, 50
-POINTS = {"data.n": 16, "data.d": 2, "data.smallest": 1, "init.name": "random", "init.std": 0.5, "solver.steps": 20}
-MODELS = {
-    "DSPN, 40 iterations, (2, 32)": ("dspn", {"data.n": 2, "data.d": 32, "solver.steps": 40}),
-    "iDSPN, sum pooling, 1 to 16 points": ("idspn-sum", POINTS),
-    "iDSPN, 1 to 16 points": ("idspn", POINTS),
+DSPN = {"data.n": 2, "data.d": 32, "solver.steps": 40}
+SUM = {"data.n": 16, "data.d": 2, "solver.steps": 20}
+# What is trained: its model, what is changed, training steps.
+CASES: dict[str, tuple[str, dict[str, Any], int]] = {
+    "DSPN, 40 iterations": ("dspn", DSPN, 200),
+    "DSPN, 40 iterations, step 1000": ("dspn", DSPN | {"solver.lr": 1000.0}, 60),
+    "sum pooling": ("idspn-sum", SUM, 600),
+    "sum pooling, step 4": ("idspn-sum", SUM | {"solver.lr": 4.0}, 200),
+    "sum pooling, step 8": ("idspn-sum", SUM | {"solver.lr": 8.0}, 200),
+    "sum pooling, step 8, clip 10": ("idspn-sum", SUM | {"solver.lr": 8.0, "solver.clip": 10.0}, 200),
 }
 
 
@@ -67,39 +66,24 @@ def survived(model: str, changes: dict[str, Any], seed: int, steps: int, batch: 
         losses.append(loss.item())
         if not all(p.isfinite().all() for p in experiment.parameters()):
             return {"survived": False, "steps": step + 1, "flagged": round(flagged)}
-    sets, mask = examples[0], examples[1] if len(examples) > 1 else None
-    zeros = hungarian_loss(torch.zeros_like(sets), sets, cost="huber", mask=mask, prediction_mask=mask).mean()
+    sets = examples[0]
+    zeros = hungarian_loss(torch.zeros_like(sets), sets, cost="huber").mean()
     last = sum(losses) / len(losses)
-    return {"survived": last < zeros.item(), "steps": steps, "flagged": round(flagged), "loss": float(f"{last:.3g}")}
+    alive = last < 1.1 * zeros.item()  # a tenth for the few examples that it is judged by
+    return {"survived": alive, "steps": steps, "flagged": round(flagged), "loss": float(f"{last:.3g}")}
 
 
-def measure(steps: int, seeds: int = 8) -> dict[str, Any]:
+def measure(seeds: int = 8) -> dict[str, Any]:
+    """For each case, with the guard and without: survivors, their median loss, and the share of examples flagged."""
     table: dict[str, Any] = {}
-    for name, (model, changes) in MODELS.items():
-        for guard in (True, False):
-            if guard:
+    for name, (model, changes, steps) in CASES.items():
+        for guard in ("guarded", "not guarded"):
+            with nullcontext() if guard == "guarded" else patch.object(SetDecoder, "_rescue", unguarded):
                 runs = [survived(model, changes, seed, steps) for seed in range(seeds)]
-            else:
-                with patch.object(SetDecoder, "_rescue", unguarded):
-                    runs = [survived(model, changes, seed, steps) for seed in range(seeds)]
-            alive = sum(run["survived"] for run in runs)
-            table.setdefault(name, {})["with the guard" if guard else "without"] = {"survived": alive, "seeds": runs}
-            print(name, "guard" if guard else "no guard", alive, [run["steps"] for run in runs], file=sys.stderr)
+            alive = [run for run in runs if run["survived"]]
+            table[f"{name}, {guard}"] = {
+                "survived": len(alive),
+                "median loss": median(run["loss"] for run in alive) if alive else None,
+                "flagged": round(sum(run["flagged"] for run in runs) / (seeds * steps * BATCH), 3),
+            }
     return table
-
-
-if __name__ == "__main__":
-    out, steps = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 200
-    started = time.perf_counter()
-    table = measure(steps)
-    record = {
-        "command": f"python tests/hostile/divergence.py {out} {steps}",
-        "commit": commit(),
-        "seconds": round(time.perf_counter() - started),
-        "hardware": f"{os.cpu_count()} cores, {platform.machine()}, {torch.get_num_threads()} threads, shared",
-        "setting": {**SIZE, "batch": BATCH, "optimizer": "Adam 1e-3", "steps": steps},
-        "changes": MODELS,
-        "models": table,
-    }
-    with replacing(out) as temporary:
-        temporary.write_text(json.dumps(record, indent=2) + "\n")

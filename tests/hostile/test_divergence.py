@@ -4,16 +4,16 @@ import math
 
 import pytest
 import torch
-from divergence import MODELS, measure, survived
+from divergence import CASES, measure, survived
 
 from setpred.training.tasks import make_experiment, make_settings
 
 TOO_LONG = {"solver.lr": 1e4}  # steps that no inner optimisation survives
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", CASES)
 def test_training_goes_on_where_the_inner_loop_diverges(name):
-    model, changes = MODELS[name]
+    model, changes, _ = CASES[name]
     end = survived(model, {**changes, **TOO_LONG}, seed=0, steps=2, batch=4)
     assert end["steps"] == 2
     assert math.isfinite(end["loss"])
@@ -32,8 +32,7 @@ def test_what_diverged_is_in_the_logged_diagnostics():
 
 @pytest.mark.nightly
 def test_no_seed_is_lost_with_the_guard(tally):
-    table = measure(steps=100, seeds=8)
-    tally(
-        "survivors of 8 seeds", {name: {key: end["survived"] for key, end in by.items()} for name, by in table.items()}
-    )
-    assert all(by["with the guard"]["survived"] == 8 for by in table.values())
+    table = measure(seeds=8)
+    tally("of 8 seeds", table)
+    assert all(end["survived"] == 8 for name, end in table.items() if name.endswith(", guarded"))
+    assert any(end["survived"] < 8 for name, end in table.items() if name.endswith(", not guarded"))

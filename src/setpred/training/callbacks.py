@@ -16,6 +16,9 @@ from ..errors import UsageError
 from ..files import replacing
 from .module import TrainingModule
 
+LOST = 0.1
+"""The share of diverged inner optimisations from which on a person is told."""
+
 
 class MetricsTable:
     """Writes `metrics.csv`: a row a round."""
@@ -104,7 +107,7 @@ class Bar(ProgressBar):
 
     def __init__(self) -> None:
         super().__init__()
-        self.enabled = True
+        self.enabled, self.warned = True, False
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -136,6 +139,17 @@ class Bar(ProgressBar):
     def on_train_batch_end(self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, *_: Any) -> None:
         if trainer.global_step % 10 == 0 or trainer.global_step == self.progress.tasks[self.task].total:
             self.progress.update(self.task, completed=trainer.global_step, loss=f"loss {float(outputs['loss']):.3g}")
+
+    def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        assert isinstance(module, TrainingModule)
+        lost, total = (float(number) for number in module.sums.get("train/diverged", (0, 1)))
+        if lost >= LOST * total and not self.warned:
+            self.warned = True
+            self.progress.console.print(
+                f"by step {trainer.global_step}, {lost / total:.0%} of the inner optimisations diverge, and nothing is "
+                "learned from them: set solver.clip=10, or a lower solver.lr",
+                highlight=False,
+            )
 
     def on_train_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         self.progress.stop()
