@@ -66,7 +66,7 @@ def demo(out: Path) -> Path:
         f"  setpred check {out / 'idspn'}                      which equivariance, with a witness\n"
         f"  setpred evaluate {out / 'points'} steps=5,10,20,40   the same weights, other iterations\n"
         "  setpred train autoencoding data.n=4 data.d=4         the paper's second experiment, smaller\n"
-        "  setpred reproduce autoencoding n=2 d=2 steps=10      beside the published numbers"
+        "  setpred reproduce autoencoding n=2 d=2 steps=10 model=idspn seeds=0   beside the published"
     )
     return page
 
