@@ -55,7 +55,7 @@ test: setup
 
 # One test at a time: some measure, some fill both cores. TESTS=tests/PATH runs a part.
 nightly: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly --trust results/trust.json $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly --trust=results/trust.json $(TESTS)
 
 # NO_MKDOCS_2_WARNING: the theme otherwise advertises its successor in every build.
 docs: setup
