@@ -11,9 +11,11 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from hypothesis import given
 from hypothesis import strategies as st
+from torchmetrics import MetricCollection
 
 from setpred.average_precision import THRESHOLDS, Objects, SetAveragePrecision
 from setpred.data.clevr import CLEVR_SCHEMA
+from setpred.schema import Category, Real, Schema
 
 INF = math.inf
 
@@ -276,3 +278,17 @@ def test_wrong_settings_get_one_line():
         SetAveragePrecision(thresholds=(1.0, math.nan))
     with pytest.raises(ValueError, match=r"expected \[batch, size, dim\]"):
         SetAveragePrecision(CLEVR_SCHEMA).update(torch.zeros(10, 19), torch.zeros(10, 19))
+
+
+def test_metrics_of_other_distances_stay_apart_in_a_collection():
+    schema = Schema({"at": Real(1), "kind": Category("a", "b")}, size=2)
+    target, mask = schema.encode_batch([[{"at": 0.0, "kind": "a"}, {"at": 5.0, "kind": "b"}]])
+    both = MetricCollection({"near": SetAveragePrecision(schema, (0.01,)), "far": SetAveragePrecision(schema, (0.2,))})
+    wrong, shifted = target.clone(), target.clone()
+    wrong[..., 1:3] = wrong[..., 1:3].flip(-1)
+    shifted[..., 0] += 0.1
+    for prediction in (wrong, shifted):
+        both.update(prediction, target, mask)
+    found = both.compute()
+    assert found["ap_0.01"] == 0
+    assert found["ap_0.2"] > 0

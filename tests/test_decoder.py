@@ -257,6 +257,33 @@ def test_a_batch_that_diverges_as_a_whole_still_returns():
     assert all(source.grad.eq(0).all() for source in (z, *decoder.parameters()))
 
 
+def test_the_share_of_clipped_gradients_is_the_example_s_own():
+    decoder, z = make(solver=sp.Nesterov(steps=40, clip=0.02, tol=0.01)).eval(), torch.randn(6, LATENT)
+    together = decoder.solve(z).clipped
+    torch.testing.assert_close(together, torch.cat([decoder.solve(one).clipped for one in z.split(1)]))
+    assert together.unique().numel() > 1
+
+
+def test_the_default_device_does_not_matter():
+    decoder, z = make(constraint=sp.Simplex(), restart=sp.Restart(share=0.5)).eval(), torch.randn(3, LATENT)
+    decoder.restart.threshold.fill_(0.0)
+    expected = decoder(z)
+    with torch.device("meta"):
+        assert torch.equal(decoder(z), expected)
+
+
+def test_what_an_encoder_of_one_s_own_calls_dim_is_its_own_matter():
+    class Wide(nn.Module):
+        def __init__(self, dim=64):
+            super().__init__()
+            self.dim, self.layer = dim, nn.Linear(2, dim)
+
+        def forward(self, sets):
+            return self.layer(sets).relu().sum(1)
+
+    assert sp.iDSPN(Wide(), size=3, dim=2)(torch.randn(1, 64)).shape == (1, 3, 2)
+
+
 def test_an_empty_batch_is_a_batch():
     decoder = make()
     assert decoder(torch.zeros(0, LATENT)).shape == (0, 4, 2)

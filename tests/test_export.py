@@ -168,3 +168,14 @@ def test_a_model_of_images_goes_from_the_command_line_to_the_example(tmp_path):
     for found, wanted in zip(objects, predictor.predict(pixels[None])[0], strict=True):
         assert found["kind"] == wanted["kind"]
         assert found["at"] == pytest.approx(wanted["at"], abs=1e-4)
+
+
+@pytest.mark.parametrize("pool", ["sum", "max"])
+def test_points_in_the_plane_and_other_poolings_are_exported(pool, tmp_path):
+    schema = sp.Schema({"at": sp.Real(2)}, size=5, presence=False)
+    decoder = sp.iDSPN(sp.SetEncoder(2, 16, 16, 5, pool=pool), size=5, dim=2, solver=sp.Nesterov(steps=4))
+    predictor = sp.SetPredictor(sp.VectorEncoder(3, 16, 16), decoder, schema).eval()
+    path = sp.export.to_torch(predictor, tmp_path / "model.pt2", torch.randn(1, 3))
+    inputs, start = torch.randn(7, 3), torch.randn(7, 5, 2)
+    exported = torch.export.load(path).module()
+    torch.testing.assert_close(exported(inputs, start, torch.tensor(4)), sets_of(predictor, inputs, start, 4))

@@ -365,3 +365,10 @@ def test_wrong_input_gets_one_line(call, message):
     with pytest.raises(ValueError, match=message) as error:
         call()
     assert "\n" not in str(error.value)
+
+
+def test_pairs_across_classes_are_matched_as_well_as_others():
+    prediction, target = torch.rand(3, 200, 2), torch.rand(3, 200, 2)
+    classes = torch.zeros(3, 200, dtype=torch.long), torch.ones(3, 200, dtype=torch.long)
+    free = hungarian_loss(prediction, target, "squared")
+    torch.testing.assert_close(hungarian_loss(prediction, target, "squared", same_class=classes), free)

@@ -4,9 +4,11 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 import setpred as sp
 from setpred.baselines import SlotAttention, SlotMLP
@@ -273,3 +275,27 @@ def test_loading_and_predicting_need_no_training_stack(tmp_path):
     modules = set(result.stdout.split())
     assert "safetensors" in modules
     assert not modules & {"lightning", "torchmetrics", "omegaconf", "typer", "huggingface_hub", "matplotlib"}
+
+
+@pytest.mark.parametrize("name", ["Adagrad", "Adamax", "NAdam", "RAdam", "ASGD"])
+def test_optimisers_that_count_their_steps_in_tensors_survive(name, tmp_path):
+    solver = sp.TorchOptimizer(getattr(torch.optim, name), steps=4, lr=0.05)
+    decoder = sp.SetDecoder(sp.SetEncoder(2, 8, 8, 3), 3, 2, solver=solver).eval()
+    z = torch.randn(2, 8)
+    assert torch.equal(sp.SetDecoder.from_pretrained(decoder.save_pretrained(tmp_path))(z), decoder(z))
+
+
+def test_a_layer_that_was_replaced_is_not_saved_as_the_one_before(tmp_path):
+    encoder = sp.SetEncoder(2, 8, 8, 3)
+    encoder.net[1] = nn.GELU()
+    with pytest.raises(UsageError, match="is GELU where the model is built with ReLU"):
+        encoder.save_pretrained(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_parts_may_be_one(tmp_path):
+    encoder = sp.SetEncoder(2, 8, 8, 3)
+    schema = sp.Schema({"at": sp.Real(2, scale=torch.tensor(2.0), share=np.float32(0.5))}, size=3, presence=False)
+    tied = sp.SetPredictor(encoder, sp.iDSPN(encoder, size=3, dim=2), schema).eval()
+    sets = torch.randn(4, 3, 2)
+    assert torch.equal(sp.SetPredictor.from_pretrained(tied.save_pretrained(tmp_path))(sets), tied(sets))

@@ -386,3 +386,14 @@ def test_shares_add_up_to_one():
     schema = Schema({"at": Real(3, share=3), "kind": Category("cat", "dog")}, size=2)
     assert schema.shares.tolist() == [0.75, 0.25]
     assert schema.weights.tolist() == [3, 3, 3, 1, 1, 1]
+
+
+def test_fields_far_from_zero_are_judged_by_their_differences():
+    schema = Schema({"time": Real(range=(1.7e9, 1.7e9 + 60))}, size=2, presence=False)
+    sets, _ = schema.encode_batch([[{"time": 1.7e9 + 10}, {"time": 1.7e9 + 40}]])
+    early, late = sets[0]
+    field = schema.fields["time"]
+    assert field.closeness(early, early, 0.1) == 1
+    assert field.closeness(early, late, 0.1) < 1
+    assert not schema.matches(early, late, distance=29.0)
+    assert schema.matches(early, late, distance=31.0)

@@ -33,8 +33,9 @@ def check_parts(size: int, dim: int, **parts: Any) -> None:
         if part is not None and not isinstance(part, KINDS[name]):
             found = f"the class {part.__name__}" if isinstance(part, type) else f"of type {type(part).__name__}"
             raise ValueError(f"{name} is {found}: pass an instance of {KINDS[name].__name__}")
-    for name, own in (("size", size), ("dim", dim)):
-        other = getattr(parts["encoder"], name, own)
+    encoder = parts["encoder"]
+    for name, own in (("size", size), ("dim", dim)) if hasattr(encoder, "size") and hasattr(encoder, "dim") else ():
+        other = getattr(encoder, name)
         if isinstance(other, int) and other != own:
             raise ValueError(f"the encoder is built for {name}={other}, the decoder for {name}={own}: they must agree")
 
@@ -117,3 +118,8 @@ def check_tensor(name: str, value: Any) -> None:
     """Raise unless it is one, be it a list or an array."""
     if not isinstance(value, Tensor):
         raise ValueError(f"{name} is {type(value).__name__}: pass a tensor")
+
+
+def widest(numbers: Tensor) -> Tensor:
+    """In the highest precision that their device has: float64, but float32 on MPS."""
+    return numbers if numbers.device.type == "mps" else numbers.double()

@@ -72,6 +72,8 @@ class SetAveragePrecision(Metric):
         self.add_state("objects", torch.tensor(0), dist_reduce_fx="sum")
         self.add_state("image_sum", torch.zeros(len(self.thresholds)), dist_reduce_fx="sum")
         self.add_state("images", torch.tensor(0), dist_reduce_fx="sum")
+        # A MetricCollection shares the states of metrics that have the same: other distances must make them differ.
+        self.add_state("limits", torch.tensor(self.thresholds), dist_reduce_fx="max")
 
     def update(
         self,

@@ -49,7 +49,7 @@ class Simplex(Constraint):
         return project_simplex(sets, self.total)
 
     def project_(self, sets: Tensor) -> None:
-        if in_rows(sets):
+        if type(self) is Simplex and in_rows(sets):
             project_simplex_(sets, self.total)
         else:
             super().project_(sets)
@@ -160,6 +160,8 @@ class Fields(Constraint):
         return torch.cat([*pieces, sets[..., end:]], dim=-1)
 
     def project_(self, sets: Tensor) -> None:
+        if type(self) is not Fields:
+            return super().project_(sets)
         for (start, stop), part in self.parts.items():
             part.project_(sets[..., start:stop])
 

@@ -234,7 +234,7 @@ class SetDecoder(Pretrained):
             return self._rescue(problem, start, steps, trace, evaluate, fine)
         if trace:
             recorder(sets, loss, grad)
-        clipped = descent.clipped / descent.t
+        clipped = descent.clipped / descent.taken.clamp(min=1)
         way = recorder.trace(steps) if trace else None
         return Solution(sets, loss, descent.loss, set_norm(grad), clipped, ~fine, torch.zeros_like(fine), way)
 
@@ -260,7 +260,7 @@ class SetDecoder(Pretrained):
         sets = best.sets
         if lost.all():  # then a loss still needs something to back-propagate to: sums of nothing, whose gradient is 0
             sets = sets + sum(source.flatten()[:0].sum() for source in _differentiated(problem, start))
-        clipped, yes = descent.clipped / steps, lost[lost]
+        clipped, yes = descent.clipped / descent.taken.clamp(min=1), lost[lost]
         parts = [(lost, Solution(sets, best.loss, best.loss, best.grad_norm, clipped, yes, ~yes, way))]
         if fine.any():
             survivors = self._minimise(problem.select(fine), start[fine], steps, trace, evaluate)

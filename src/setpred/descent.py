@@ -6,6 +6,7 @@ Where the gradient is compiled, the batch is cut in one share a core and each ru
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -18,7 +19,9 @@ from .objective import Objective
 from .solvers import Solver
 
 # What a descent keeps for each example by itself.
-EXAMPLEWISE = ("sets", "state", "first_loss", "loss", "grad", "clipped", "running")
+EXAMPLEWISE = ("sets", "state", "first_loss", "loss", "grad", "taken", "clipped", "running")
+_REDUCING = Lock()
+_BEFORE: list[str] = []  # the precision of products before `reduced_products`, once for each thread that is inside
 
 
 class Descent:
@@ -30,7 +33,8 @@ class Descent:
         first_loss: L at the start, `[batch]`.
         loss: L at the last gradient, `[batch]`.
         grad: the last gradient, before clipping, `[batch, size, dim]`.
-        clipped: how many of an example's gradients were clipped, `[batch]`.
+        taken: how many steps an example made, `[batch]`.
+        clipped: how many of their gradients were clipped, `[batch]`.
         running: which examples still move, `[batch]`, or None where all do.
         watch: called with sets, loss and gradient before each step.
     """
@@ -41,7 +45,7 @@ class Descent:
         self.state = solver.start(self.sets)
         self.t = 0
         batch = sets.shape[0]  # not len, which would make it a constant of an exported model
-        self.first_loss, self.loss, self.clipped = (sets.new_zeros(batch) for _ in range(3))
+        self.first_loss, self.loss, self.taken, self.clipped = (sets.new_zeros(batch) for _ in range(4))
         self.grad = torch.zeros_like(self.sets)
         self.running: Tensor | None = None
         self.watch: Callable[[Tensor, Tensor, Tensor], None] | None = None
@@ -55,7 +59,8 @@ class Descent:
         self._run(steps)
 
     def _run(self, steps: int) -> None:
-        if self.objective.compiled is None or not self.solver.separable or self.watch is not None:
+        whole = not self.solver.separable or not isinstance(self.state, Tensor | None)
+        if self.objective.compiled is None or whole or self.watch is not None:
             return self._run_here(steps)
         self.sets = self.sets.detach().clone()  # the compiled updates work in place
         parts = shares_of(len(self.sets))
@@ -85,6 +90,7 @@ class Descent:
             if self.constraint is not None:
                 self.constraint.project_(self.sets)
                 self.objective.fill_(self.sets)
+        self.taken += steps - self.t
         self.t = max(self.t, steps)
 
     def _share(self, part: slice) -> "Descent":
@@ -117,15 +123,17 @@ class Descent:
             self._stop_the_converged(self.grad, self.solver.tol)
         if self.solver.clip is not None:
             norm = set_norm(grad)
-            self.clipped = self.clipped + (norm.detach() > self.solver.clip)
+            long = norm.detach() > self.solver.clip
+            self.clipped = self.clipped + (long if self.running is None else long & self.running)
             grad = grad * (self.solver.clip / (norm + 1e-6)).clamp(max=1)[:, None, None]
         moved, self.state = self.solver.update(self.sets, grad, self.state, self.t)
         moved = self._admissible(moved)
         self.sets = moved if self.running is None else torch.where(self.running[:, None, None], moved, self.sets)
+        self.taken = self.taken + (1 if self.running is None else self.running)
         self.t += 1
 
     def _admissible(self, sets: Tensor) -> Tensor:
-        return self.objective.fill(sets if self.constraint is None else self.constraint(sets))
+        return self.objective.fill(sets if self.constraint is None else self.constraint(sets)).contiguous()
 
     def _stop_the_converged(self, grad: Tensor, tol: float) -> None:
         sets = self.sets.detach()
@@ -135,13 +143,20 @@ class Descent:
 
 @contextmanager
 def reduced_products() -> Iterator[None]:
-    """Inside, float32 matrix products may use fewer bits where that is faster; it concerns the whole process."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium")
+    """Inside, float32 matrix products may use fewer bits where that is faster.
+
+    It concerns the whole process: of several threads the first one in notes what was set, the last one out restores it.
+    """
+    with _REDUCING:
+        _BEFORE.append(_BEFORE[0] if _BEFORE else torch.get_float32_matmul_precision())
+        torch.set_float32_matmul_precision("medium")
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        with _REDUCING:
+            before = _BEFORE.pop()
+            if not _BEFORE:
+                torch.set_float32_matmul_precision(before)
 
 
 def set_norm(sets: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ class RandomInit(Init):
             device = like.device if generator is None else generator.device
             noise = torch.randn(batch, *shape, generator=generator, dtype=like.dtype, device=device).to(like.device)
         else:
-            fixed = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+            fixed = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64, device="cpu")
             noise = fixed.to(like).expand(batch, *shape)
         return self.std * noise
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .arguments import check_tensor
+from .arguments import check_tensor, widest
 from .costs import COSTS, Cost, pairwise
 from .kernels.assignment import least_assignments
 
@@ -107,6 +107,7 @@ def hungarian_loss(
     _refuse_nonfinite(matrix, prediction_mask, mask, prediction, target)
     if same_class is not None:
         valid = prediction_mask[:, :, None] & mask[:, None, :]
+        matrix = widest(matrix)  # beside the penalty, 32 bits would round the costs
         matrix = matrix + _class_penalty(matrix, valid, same_class)
     return _mean_over_pairs(prediction, target, _solve(matrix, prediction_mask, mask), cost)
 

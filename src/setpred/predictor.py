@@ -56,7 +56,7 @@ class SetPredictor(Pretrained):
     def encode(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """What the encoder makes of the inputs: the vectors `[batch, latent]` that sets are decoded from."""
         inputs = self.prepared(inputs)
-        return self.encoder(inputs) if mask is None else self.encoder(inputs, mask)
+        return self.encoder(inputs) if mask is None else self.encoder(inputs, mask.to(inputs.device))
 
     def prepared(self, inputs: Tensor) -> Tensor:
         """The inputs where the model is and of its type; bytes become numbers in [0, 1]."""

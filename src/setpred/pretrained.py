@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,12 +38,14 @@ class Pretrained(nn.Module):
         config = {"format": FORMAT, "setpred": _version(), "model": recipe(self)}
         if config["model"]["class"] not in MODULES:
             raise UsageError(f"{type(self).__name__} is a class of your own: save the parts of setpred in it")
+        _check_replaced(self, config["model"])
         # Cloned, because safetensors refuses weights that share memory.
         weights = {name: value.detach().cpu().clone().contiguous() for name, value in self.state_dict().items()}
+        text = json.dumps(config, indent=2, allow_nan=False) + "\n"
         with replacing(folder / WEIGHTS) as temporary:
             temporary.write_bytes(save(weights, metadata={"format": "pt"}))
         with replacing(folder / CONFIG) as temporary:
-            temporary.write_text(json.dumps(config, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8")
         return folder
 
     @classmethod
@@ -144,6 +147,25 @@ def _hub(name: str) -> Any:
     except ImportError:
         raise UsageError(f"{name} is no folder here; for the hub: pip install huggingface_hub") from None
     return huggingface_hub
+
+
+def _check_replaced(model: nn.Module, plain: dict[str, Any]) -> None:
+    """Raise where a layer was put in the place of another one, which loading would bring back."""
+    try:
+        with torch.device("meta"):
+            loaded = build(plain)
+    except UsageError:  # with a part of the user's own, who is asked for it at loading
+        return
+    for (name, own), (_, fresh) in zip(_layers(model), _layers(loaded), strict=False):
+        if type(own) is not type(fresh):
+            raise UsageError(
+                f"{name} is {type(own).__name__} where the model is built with {type(fresh).__name__}: such a change "
+                "cannot be saved, keep the weights with torch.save"
+            )
+
+
+def _layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    return model.named_modules(remove_duplicate=False)
 
 
 def _version() -> str:

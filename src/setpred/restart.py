@@ -60,7 +60,9 @@ class Restart(nn.Module):
 
     def start(self, first: Tensor) -> Tensor:
         """Another start beside the first, the same at each call."""
-        noise = torch.randn(first.shape[1:], generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        noise = torch.randn(
+            first.shape[1:], generator=torch.Generator().manual_seed(1), dtype=torch.float64, device="cpu"
+        )
         return first + self.std * noise.to(first)
 
     def extra_repr(self) -> str:

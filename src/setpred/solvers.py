@@ -127,7 +127,7 @@ class Nesterov(Solver):
 
     @property
     def in_place(self) -> bool:
-        return self.tol is None
+        return self.tol is None and type(self).update is Nesterov.update
 
     def steps_on(self, sets: Tensor, grad: Tensor, state: Tensor, clipped: Tensor) -> Callable[[int], None]:
         """Clipping and `update` in one pass over memory, for float32 on the CPU."""
@@ -164,8 +164,8 @@ class TorchOptimizer(Solver):
         if "differentiable" not in inspect.signature(self.optimizer).parameters:
             return False
         try:  # some overwrite what their own backward pass needs
-            with torch.enable_grad():
-                first = sets = torch.zeros(1, 1, 2, requires_grad=True, device="cpu")  # even in a model on meta
+            with torch.enable_grad(), torch.device("cpu"):  # even in a model on meta
+                first = sets = torch.zeros(1, 1, 2, requires_grad=True)
                 state = None
                 for t in range(3):
                     sets, state = self.update(sets, (sets + 1) * (t + 1), state, t)
@@ -204,13 +204,14 @@ class TorchOptimizer(Solver):
         """Whether a larger gradient in one example leaves the path of the other alone."""
         try:
             paths = []
-            for scale in (1.0, 3.0):
-                sets, state = torch.zeros(2, 3, 2, device="cpu"), None
-                for t in range(3):
-                    grad = torch.linspace(-1, 2, 12, device="cpu").view(2, 3, 2) * (t + 1)
-                    grad[1] *= scale
-                    sets, state = self.update(sets, grad, state, t)
-                paths.append(sets[0])
+            with torch.device("cpu"):  # even in a model on meta
+                for scale in (1.0, 3.0):
+                    sets, state = torch.zeros(2, 3, 2), None
+                    for t in range(3):
+                        grad = torch.linspace(-1, 2, 12).view(2, 3, 2) * (t + 1)
+                        grad[1] *= scale
+                        sets, state = self.update(sets, grad, state, t)
+                    paths.append(sets[0])
             return torch.equal(*paths)
         except (TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{self.optimizer.__name__} cannot be used here: {error}") from None

@@ -86,7 +86,7 @@ class SlotAttention(nn.Module):
             return noise.to(features).expand(shape)
         if self.training:
             return torch.randn(shape, dtype=features.dtype, device=features.device)
-        fixed = torch.randn(shape[1:], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        fixed = torch.randn(shape[1:], generator=torch.Generator().manual_seed(0), dtype=torch.float64, device="cpu")
         return fixed.to(features).expand(shape)
 
 

@@ -84,7 +84,7 @@ def about(predictor: SetPredictor) -> dict[str, Any]:
         "setpred": __version__,
         "schema": predictor.schema.to_dict(),
         "start": start.tolist(),
-        "steps": decoder.solver.eval_steps or decoder.solver.steps,
+        "steps": int(decoder.solver.eval_steps or decoder.solver.steps),
     }
 
 

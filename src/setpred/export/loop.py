@@ -16,6 +16,7 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch._ops import OpOverload
 from torch.export import Dim, ExportedProgram
 from torch.fx import GraphModule
+from torch.fx.experimental import _config
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.dialect.common.cse_pass import CSEPass
 
@@ -142,8 +143,11 @@ def _recorded(function: Callable[..., Tensors], *examples: Tensor) -> GraphModul
     def free(*tensors: Tensor) -> Tensors:  # not a method, whose first argument would be taken for a tensor
         return function(*tensors)
 
-    graph = make_fx(free, PLAIN, tracing_mode="symbolic", _allow_non_fake_inputs=True)(*examples)
+    # A batch of two has nothing to do with elements of two numbers.
+    with _config.patch(use_duck_shape=False):  # type: ignore[attr-defined]
+        graph = make_fx(free, PLAIN, tracing_mode="symbolic", _allow_non_fake_inputs=True)(*examples)
     graph.graph.eliminate_dead_code()
+    graph.recompile()
     shared = CSEPass()(graph)  # the gradient sorts what the encoding has sorted already
     return graph if shared is None else shared.graph_module
 

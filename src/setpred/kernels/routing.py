@@ -145,7 +145,7 @@ class Scratch:
     def __init__(self, n: int):
         from .compiled import sort_scratch
 
-        self.memory = torch.empty(sort_scratch(n) + 63, dtype=torch.uint8)
+        self.memory = torch.empty(sort_scratch(n) + 63, dtype=torch.uint8, device="cpu")
         self.address = (self.memory.data_ptr() + 63) // 64 * 64
 
 

@@ -54,7 +54,7 @@ def project_simplex_(x: Tensor, total: float = 1.0) -> None:
     if not in_rows(x):
         raise ValueError(f"x of shape {list(x.shape)} is not made of rows in memory: use project_simplex")
     width, rows = x.shape[-1], _rows(x)
-    scratch = torch.empty(simplex_scratch(width), dtype=torch.uint8)
+    scratch = torch.empty(simplex_scratch(width), dtype=torch.uint8, device="cpu")
     simplex_rows(rows.data_ptr(), 4 * rows.stride(0), scratch.data_ptr(), len(rows), width, total)
 
 

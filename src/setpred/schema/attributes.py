@@ -12,7 +12,7 @@ from torch import Tensor
 
 from setpred.constraints import Box, Constraint, Simplex
 from setpred.schema.field import MAX_DIM, Attribute
-from setpred.schema.values import check_positive, check_whole, finite, listing, plain, short
+from setpred.schema.values import check_whole, finite, keep_positive, listing, plain, short
 
 
 @dataclass(frozen=True, init=False)
@@ -41,9 +41,9 @@ class Category(Attribute):
         if len(set(names)) < len(names):
             twice = next(name for i, name in enumerate(names) if name in names[:i])
             raise ValueError(f"names holds {short(twice)} twice: list each value once")
-        check_positive("share", share)
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "share", share)
+        keep_positive(self, "share")
 
     @property
     def dim(self) -> int:
@@ -94,7 +94,7 @@ class Flag(Attribute):
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("share", self.share)
+        keep_positive(self, "share")
 
     @property
     def dim(self) -> int:
@@ -134,7 +134,7 @@ class Count(Attribute):
     def __post_init__(self) -> None:
         # Beyond a million a 32-bit fraction no longer tells neighbours apart safely.
         check_whole("max", self.max, 1_000_000)
-        check_positive("share", self.share)
+        keep_positive(self, "share")
 
     @property
     def dim(self) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from setpred.constraints import Box, Constraint, Sphere
 from setpred.schema.field import MAX_DIM, Field
-from setpred.schema.values import check_pair, check_positive, check_whole, finite, plain, short
+from setpred.schema.values import check_pair, check_whole, finite, keep_positive, plain, short
 
 FLOAT32_MAX = torch.finfo(torch.float32).max
 
@@ -38,14 +38,14 @@ class Real(Field):
 
     def __post_init__(self) -> None:
         check_whole("dim", self.dim, MAX_DIM)
-        check_positive("share", self.share)
+        keep_positive(self, "share")
         if self.range is not None:
             low, high = check_pair("range", self.range)
             if not low < high:
                 raise ValueError(f"range ({low:g}, {high:g}) is empty: give the smaller number first")
             object.__setattr__(self, "range", (low, high))
         if self.scale is not None:
-            check_positive("scale", self.scale)
+            keep_positive(self, "scale")
         if self.unit < 1e-30:
             raise ValueError(f"one unit would be {self.unit:g}: give a wider range or a larger scale")
 
@@ -94,9 +94,9 @@ class Real(Field):
         return (values if self.dim > 1 else values.squeeze(1)).tolist()
 
     def closeness(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
-        # In the units of the data, where a prediction is clipped to the range.
-        apart = (self.restore(prediction) - self.restore(target)).norm(dim=-1)
-        return _closeness(apart / self.unit, tolerance)
+        # Clipped to the range, as in the units of the data; in those, 32 bits would round what is far from 0.
+        box = self.constraint() or (lambda numbers: numbers)
+        return _closeness((box(prediction) - box(target)).norm(dim=-1), tolerance)
 
     def constraint(self) -> Constraint | None:
         if self.range is None:
@@ -117,8 +117,7 @@ class Angle(Field):
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("period", self.period)
-        check_positive("share", self.share)
+        keep_positive(self, "period", "share")
 
     @property
     def dim(self) -> int:

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from setpred.arguments import widest
 from setpred.constraints import Box, Constraint, Fields
 from setpred.schema.continuous import Real
 from setpred.schema.field import Attribute, Field
@@ -169,7 +170,7 @@ class Schema:
             return elements[..., :0]
         field = self.fields[self._position]
         assert isinstance(field, Real)
-        return field.restore(elements[..., self.slices[self._position]])
+        return field.restore(widest(elements[..., self.slices[self._position]]))
 
     def confidence(self, elements: Tensor) -> Tensor:
         """What detections are ranked by, the raw presence: [..., dim] -> [...]; 1 without presence."""

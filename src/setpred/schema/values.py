@@ -43,9 +43,14 @@ def check_finite(name: str, value: Any) -> float:
         raise ValueError(f"{name} holds {short(value)}: use finite numbers") from None
 
 
-def check_positive(name: str, value: Any) -> None:
-    if check_finite(name, value) <= 0:
-        raise ValueError(f"{name} is {short(value)}: use a number above 0")
+def keep_positive(field: Any, *names: str) -> None:
+    """Make the named arguments of a frozen field plain numbers, or raise; they are written to files as they are."""
+    for name in names:
+        value = getattr(field, name)
+        number = check_finite(name, value)
+        if number <= 0:
+            raise ValueError(f"{name} is {short(value)}: use a number above 0")
+        object.__setattr__(field, name, number)
 
 
 def check_whole(name: str, value: Any, largest: int) -> None:

@@ -14,6 +14,7 @@ import lightning as L
 import torch
 from torch import Tensor
 
+from ..arguments import widest
 from ..decoder import SetDecoder
 from ..errors import unknown
 from ..restart import Restart
@@ -123,8 +124,7 @@ class TrainingModule(L.LightningModule):
 
     def _add(self, split: str, values: dict[str, Tensor]) -> None:
         for name, value in values.items():
-            value = value.detach()
-            value = value if value.device.type == "mps" else value.double()  # MPS has no float64
+            value = widest(value.detach())
             both = torch.stack([value.sum(), value.new_tensor(value.numel())])
             key = f"{split}/{name}"
             self.sums[key] = self.sums[key] + both if key in self.sums else both
