@@ -83,7 +83,7 @@ def measure(seeds: int = 8) -> dict[str, Any]:
             alive = [run for run in runs if run["survived"]]
             table[f"{name}, {guard}"] = {
                 "survived": len(alive),
-                "median loss": median(run["loss"] for run in alive) if alive else None,
+                "median loss": round(median(run["loss"] for run in alive), 4) if alive else None,
                 "flagged": round(sum(run["flagged"] for run in runs) / (seeds * steps * BATCH), 3),
             }
     return table
