@@ -140,6 +140,7 @@ def test_the_version_is_told_and_the_bare_package_says_what_its_command_needs(se
         (["train", "numbering", "--model", "dspn", "solver.momentum=0.5"], "solver.momentum is for nesterov"),
         (["train", "numbering", "adjoint.gamma=3"], "adjoint.gamma is for conjugate-gradient, not identity"),
         (["train", "autoencoding", "trainer.patience=3"], "trainer.patience is for tasks that validate"),
+        (["train", "numbering", "trainer.patience=0"], "trainer.patience is 0: use 1 or more"),
         (["train", "numbering", "optim.lr=1e-3", "optim.lr=1e-4"], "optim.lr is given twice: write it once"),
         (["train", "numbering", "data.train=0"], "data.train is 0: use 1 or more"),
         (["train", "numbering", "optim.batch=-1"], "optim.batch is -1: use 1 or more"),

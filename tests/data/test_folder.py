@@ -92,6 +92,33 @@ def test_every_common_kind_of_image_reads(tmp_path, mode):
     assert read_image(tmp_path / "a.png", 4).mean() == pytest.approx(0.5, abs=0.01)
 
 
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_what_is_transparent_is_white(tmp_path, mode):
+    drawing = np.zeros((8, 8, 4), dtype=np.uint8)
+    drawing[:, :4, 3] = 255  # black on the left, nothing on the right
+    Image.fromarray(drawing).convert(mode).save(tmp_path / "a.png")
+    image = read_image(tmp_path / "a.png", 8)
+    assert image[:, :, :3].max() == 0
+    assert image[:, :, 5:].min() == 1
+
+
+def test_photos_are_turned_as_their_camera_was_held(tmp_path):
+    photo = np.zeros((16, 16, 3), dtype=np.uint8)
+    photo[:8] = 255
+    held = Image.Exif()
+    held[0x0112] = 3  # upside down
+    Image.fromarray(photo).save(tmp_path / "a.jpg", exif=held)
+    image = read_image(tmp_path / "a.jpg", 16)
+    assert image[:, :6].max() < 0.1
+    assert image[:, 10:].min() > 0.9
+
+
+def test_a_mark_of_the_encoding_does_not_matter(tmp_path):
+    write(tmp_path, [{"vector": [1], "objects": []}])
+    (tmp_path / "train.jsonl").write_bytes(b'\xef\xbb\xbf{"vector": [3], "objects": []}\n')
+    assert open_folder(tmp_path).train[0][0].item() == 3
+
+
 def test_blank_lines_and_windows_line_ends_do_not_matter(tmp_path):
     write(tmp_path, [{"vector": [1], "objects": []}])
     (tmp_path / "train.jsonl").write_bytes(b'\r\n{"vector": [1], "objects": []}\r\n\r\n{"vector": [2], "objects": []}')

@@ -142,6 +142,15 @@ def test_a_table_of_objects_with_vectors_as_inputs(tmp_path):
     assert records["e3"]["objects"] == []
 
 
+def test_codes_are_names_and_stay_apart(tmp_path):
+    text = "id,v,code,kind,size\n1,1,1_1,007,1e3\n2,2,11,7,-0.5\n3,3,1_2,08,2\n"
+    records = by_id(open_folder(from_csv(table(tmp_path, text), tmp_path / "out", inputs=("v",)).folder))
+    found = [records[name]["objects"][0] for name in "123"]
+    assert [thing["code"] for thing in found] == ["1_1", "11", "1_2"]
+    assert [thing["kind"] for thing in found] == ["007", "7", "08"]
+    assert [thing["size"] for thing in found] == [1000, -0.5, 2]
+
+
 def test_a_table_beside_its_images(source):
     text = "id,image,kind\n1,sub/0.png,cat\n2,sub/1.png,dog\n2,sub/1.png,cat\n"
     folder = open_folder(from_csv(table(source / "pictures", text), source / "out").folder, image_size=4)

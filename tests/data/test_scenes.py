@@ -217,6 +217,8 @@ def test_writing_never_overwrites(tmp_path):
     out = write(tmp_path / "new", 1, size=8)
     with pytest.raises(ValueError, match="already holds the split train"):
         write(out, 1, size=8)
+    with pytest.raises(ValueError, match="holds the scenes of seed 0 already: give this split another seed"):
+        write(out, 1, size=8, split="val")
     with pytest.raises(ValueError, match="no name for a folder"):
         write(out, 1, size=8, split="../val")
 

@@ -126,3 +126,11 @@ def test_inputs_that_never_vary_are_no_trouble():
     standard = encoder(torch.tensor([[1.0, 7.0, 1e6], [3.0, 8.0, 1e6 + 1]]))
     assert standard[:, :2].tolist() == [[-1, 0], [1, 1]]
     assert standard.isfinite().all()
+
+
+def test_input_sets_fit_the_size_that_is_asked_for(tmp_path):
+    line = json.dumps({"set": [[1.0], [2.0], [3.0]], "objects": [{"x": 1.0}]})
+    for name in ("train", "val"):
+        (tmp_path / f"{name}.jsonl").write_text(f"{line}\n" * 4)
+    with pytest.raises(UsageError, match=r"an input set has 3 elements, data\.size=2 is the most"):
+        train(settings(tmp_path, data__size=2), tmp_path / "run", quiet=True)

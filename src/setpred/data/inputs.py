@@ -134,16 +134,25 @@ def check_image(path: Path) -> int:
 
 def read_image(path: Path, size: int) -> Tensor:
     """An image, squeezed to a square: [3, size, size], float32 in [0, 1]."""
-    from PIL import Image
-
     with _open(path) as image:
         try:
-            if image.mode.startswith("I"):  # 16-bit grey, which convert() would clip
-                image = Image.fromarray((np.asarray(image) / 256).clip(0, 255).astype(np.uint8))
-            pixels = image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
+            pixels = as_seen(image, (size, size))
         except Exception as error:  # decoders of damaged files raise nearly anything
             raise ValueError(f"the image {path.name!r} is damaged ({short(str(error))}): replace it") from None
     return torch.from_numpy(np.array(pixels)).permute(2, 0, 1).contiguous().float() / 255
+
+
+def as_seen(image: Any, size: tuple[int, int]) -> Any:
+    """An image as a person sees it, in RGB: turned as its EXIF says, and on white where it is transparent."""
+    from PIL import Image, ImageOps
+
+    if image.mode.startswith("I"):  # 16-bit grey, which convert() would clip
+        image = Image.fromarray((np.asarray(image) / 256).clip(0, 255).astype(np.uint8))
+    ImageOps.exif_transpose(image, in_place=True)
+    seen = image.convert("RGBA" if image.has_transparency_data else "RGB").resize(size, Image.Resampling.BILINEAR)
+    if seen.mode == "RGBA":
+        seen = Image.alpha_composite(Image.new("RGBA", size, "white"), seen).convert("RGB")
+    return seen
 
 
 def _open(path: Path) -> Any:

@@ -77,7 +77,7 @@ def parse(text: bytes) -> dict[str, Any]:
     {'vector': [1]}
     """
     try:
-        content = json.loads(text.decode())
+        content = json.loads(text.decode("utf-8-sig"))  # the mark that some editors put first
     except RecursionError:
         raise ValueError("the JSON is nested too deeply: make it flat") from None
     except ValueError as error:

@@ -48,7 +48,7 @@ class Comparison:
         return list({o.run.folder: o for row in self.rows for o in row.outcomes}.values())
 
     def begun(self) -> "Comparison":
-        """The rows of which a run is finished or has failed."""
+        """The rows of which a run is finished or has diverged."""
         rows = tuple(row for row in self.rows if any(o.final for o in row.outcomes))
         if not rows:
             raise UsageError(f"no run of this part is finished in {self.plan.folder}: train it, without --workers 0")

@@ -5,9 +5,10 @@ import warnings
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import Image
 from torch import Tensor
 
+from ..data.inputs import as_seen
 from ..errors import UsageError
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
@@ -28,8 +29,7 @@ def read_upload(content: bytes, shown: tuple[int, int] = (480, 320)) -> Image.Im
         with warnings.catch_warnings(), Image.open(io.BytesIO(content), formats=FORMATS) as image:
             warnings.simplefilter("ignore")
             image.draft("RGB", shown)  # a JPEG is decoded at a fraction of its size
-            upright = ImageOps.exif_transpose(image)
-            return upright.convert("RGB").resize(shown, Image.Resampling.BILINEAR)
+            return as_seen(image, shown)
     except Exception as error:  # decoders of damaged files raise nearly anything
         raise UsageError(f"the picture is damaged ({type(error).__name__}): try another one") from None
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from .averages import METRICS, Average, Published, averages, published
 from .comparisons import accuracies, equal_computation, equal_iterations, precisions, relative_losses
 from .curves import accuracy_curves, inner_optimisation, loss_curves
-from .evidence import ITERATIONS, TRACED, Evidence
+from .evidence import ITERATIONS, Evidence
 from .examples import predicted_examples
 from .markup import Drawing, Section, cards, cell, heading, model_key, numbered, paragraph, table
 from .runs import Run, describe, grouped, label, problem_name, shared_changes
@@ -132,8 +132,9 @@ def inner(shown: Sequence[Evidence]) -> Section:
     groups = _by_problem([evidence for evidence in shown if evidence.descent is not None])
     panels = [inner_optimisation(group, what) for group in groups for what in ("objective", "error")]
     if panels:
+        count = max(evidence.descent.error.shape[1] for group in groups for evidence in group if evidence.descent)
         sentence = (
-            f"Median over {TRACED} test examples; the band holds the middle half. Rings mark the iterations used in "
+            f"Median over {count} test examples; the band holds the middle half. Rings mark the iterations used in "
             f"training; going on to {ITERATIONS} shows whether the set keeps improving, stays, or drifts away while "
             "the objective still falls."
         )

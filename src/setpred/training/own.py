@@ -176,6 +176,10 @@ class OwnFolder(Experiment):
             folder = opened(Path(data.folder), size, data.schema)
             if (folder.inputs.kind, folder.inputs.dim) != (data.kind, data.dim):
                 raise UsageError(f"{data.folder}: the inputs are not those of this run: train another one")
+            if data.kind == "set" and folder.inputs.size > data.size:
+                raise UsageError(
+                    f"{data.folder}: an input set has {folder.inputs.size} elements, data.size={data.size} is the most"
+                )
             dataset, count = (folder.train, data.train) if file == "train" else (folder.val, data.test)
             if not 0 < count <= len(dataset):
                 key = "data.train" if file == "train" else "data.test"

@@ -199,7 +199,7 @@ def _check_ranges(settings: Settings) -> None:
     counted = ("optim.batch", "optim.steps", "trainer.round", "trainer.devices", "trainer.nodes")
     for key, value in flatten(to_dict(settings)).items():
         count = key in counted or (key.startswith("data.") and type(value) is int)
-        if count and value < 1:
+        if (count or (key == "trainer.patience" and value is not None)) and value < 1:
             raise UsageError(f"{key} is {value}: use 1 or more")
     if not 0 <= settings.optim.lr < float("inf"):
         raise UsageError(f"optim.lr is {settings.optim.lr}: use a number such as 0.001")

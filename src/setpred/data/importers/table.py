@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def _read_csv(path: Path, problems: Problems) -> tuple[list[str], list[tuple[int
 
 def _typed(cells: Sequence[str]) -> Any:
     """What turns the cells of a column into values: the narrowest of int, float, flag and text that takes all."""
-    for kind in (int, float, _flag):
+    for kind in (_whole, _number, _flag):
         try:
             for cell in cells:
                 kind(cell)
@@ -100,6 +101,18 @@ def _typed(cells: Sequence[str]) -> Any:
             continue
         return kind
     return str
+
+
+def _whole(cell: str) -> int:
+    if not re.fullmatch(r"[+-]?(0|[1-9][0-9]*)", cell.strip()):  # 007 and 1_1 are names
+        raise ValueError(f"{short(cell)} is no whole number")
+    return int(cell)
+
+
+def _number(cell: str) -> float:
+    if "_" in cell or re.match(r"\s*[+-]?0[0-9]", cell):
+        raise ValueError(f"{short(cell)} is no number")
+    return float(cell)
 
 
 def _flag(cell: str) -> bool:
@@ -114,7 +127,7 @@ def _csv_input(row: dict[str, str], inputs: Sequence[str], parsed: dict[str, Any
     if tuple(inputs) == ("image",):
         return {"image": image_name(root, row["image"])}
     for column in inputs:
-        if parsed[column] not in (int, float) or not row[column]:
+        if parsed[column] not in (_whole, _number) or not row[column]:
             raise ValueError(f"the input {short(column)} is {short(row[column])}: give a number in every row")
     return {"vector": numbers({"vector": [parsed[column](row[column]) for column in inputs]}, "vector")[0]}
 
@@ -125,7 +138,7 @@ def _csv_object(row: dict[str, str], columns: Sequence[str], parsed: dict[str, A
         if not row[column]:
             raise ValueError(f"{short(column)} is empty: fill it in")
         value = parsed[column](row[column])
-        if parsed[column] in (int, float):
+        if parsed[column] in (_whole, _number):
             finite(value)
         name, dot, _ = column.partition(".")
         if dot:

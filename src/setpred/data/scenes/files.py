@@ -41,6 +41,7 @@ def write(
         raise ValueError(f"{out} already holds the split {split}: choose another folder or split")
     if out.exists() and not (out.is_dir() and {entry.name for entry in out.iterdir()} <= {"images", "scenes"}):
         raise ValueError(f"{out} exists and is no CLEVR folder: choose a new folder")
+    _check_other_splits(listing.parent, seed)
     images.parent.mkdir(parents=True, exist_ok=True)
     listing.parent.mkdir(exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{split}-", dir=images.parent))
@@ -60,6 +61,17 @@ def write(
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return out
+
+
+def _check_other_splits(listings: Path, seed: int) -> None:
+    """Raise where a split of the same seed lies there: the new one would begin with the same scenes."""
+    for path in listings.glob("CLEVR_*_scenes.json"):
+        try:
+            info = json.loads(path.read_text(encoding="utf-8"))["info"]
+        except (ValueError, KeyError, TypeError):  # not one of ours
+            continue
+        if info.get("seed") == seed:
+            raise ValueError(f"{path} holds the scenes of seed {seed} already: give this split another seed")
 
 
 def _save(folder: Path, split: str, seed: int, size: int, objects: tuple[int, int], index: int) -> dict[str, Any]:
