@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Loaded when first used: the command line answers before torch is there, and a decoder needs no solvers or metrics.
+# Loaded when first used: the command line answers before torch is there, and a decoder needs no metrics or data.
 _HOMES = {
     ".adjoints": "ConjugateGradient Identity Unrolled",
     ".average_precision": "SetAveragePrecision",

@@ -13,6 +13,7 @@ from .inits import Init
 from .objective import takes_mask
 from .restart import Restart
 from .solvers import Solver
+from .tensors import check_tensor, ordinary
 
 Known = tuple[Tensor, Tensor]
 KINDS = {
@@ -107,19 +108,3 @@ def checked_start(init: Tensor, z: Tensor, shape: torch.Size) -> Tensor:
     if not init.detach().isfinite().all():
         raise ValueError("init holds NaN or infinity: start from finite sets")
     return ordinary(init).to(z).expand(shape)
-
-
-def ordinary(tensor: Tensor) -> Tensor:
-    """The tensor as autograd can use it: one made in inference mode cannot be part of a graph."""
-    return tensor.clone() if tensor.is_inference() else tensor
-
-
-def check_tensor(name: str, value: Any) -> None:
-    """Raise unless it is one, be it a list or an array."""
-    if not isinstance(value, Tensor):
-        raise ValueError(f"{name} is {type(value).__name__}: pass a tensor")
-
-
-def widest(numbers: Tensor) -> Tensor:
-    """In the highest precision that their device has: float64, but float32 on MPS."""
-    return numbers if numbers.device.type == "mps" else numbers.double()

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torchmetrics import Metric
 
-from setpred.schema import Schema
+from .schema import Schema
 
 THRESHOLDS = (float("inf"), 1.0, 0.5, 0.25, 0.125, 0.0625)
 

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from . import __version__
 from .cli_data import data_app
 from .errors import UsageError
 
@@ -28,7 +28,7 @@ app.add_typer(data_app, name="data")
 
 def _say_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"setpred {version('setpred')}")
+        typer.echo(f"setpred {__version__}")
         raise typer.Exit
 
 
@@ -288,7 +288,3 @@ def main() -> None:
             raise
         print(f"setpred: {error.filename or 'a file'} cannot be used ({error.strerror})", file=sys.stderr)
         sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

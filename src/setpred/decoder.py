@@ -8,16 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .adjoints import Adjoint, Identity, Unrolled
-from .arguments import (
-    Known,
-    check_parts,
-    check_vectors,
-    checked_known,
-    checked_mask,
-    checked_start,
-    checked_steps,
-    ordinary,
-)
+from .arguments import Known, check_parts, check_vectors, checked_known, checked_mask, checked_start, checked_steps
 from .constraints import Constraint
 from .descent import Descent, all_finite, set_norm
 from .inits import Init, RandomInit
@@ -26,6 +17,7 @@ from .pretrained import Pretrained
 from .restart import Restart
 from .solution import BestFinite, Recorder, Solution, merge
 from .solvers import GradientDescent, Nesterov, Solver
+from .tensors import ordinary
 
 BLOWN_UP = 1e3
 """An example has diverged if its inner loss at the last gradient is this many times its first plus ½ mean z²."""

@@ -7,6 +7,8 @@ it the shape of a set once, with `build`. `weight` is how strongly the objective
 import torch
 from torch import Tensor, nn
 
+from .tensors import fixed_noise
+
 
 class Init(nn.Module):
     """Base of the initial sets."""
@@ -57,7 +59,7 @@ class RandomInit(Init):
 
     def __init__(self, std: float = 0.1):
         super().__init__()
-        self.std = _positive(std)
+        self.std = _checked_spread(std)
 
     def forward(self, batch: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
         shape = (self.size, self.dim)
@@ -65,8 +67,7 @@ class RandomInit(Init):
             device = like.device if generator is None else generator.device
             noise = torch.randn(batch, *shape, generator=generator, dtype=like.dtype, device=device).to(like.device)
         else:
-            fixed = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64, device="cpu")
-            noise = fixed.to(like).expand(batch, *shape)
+            noise = fixed_noise(shape, 0, like).expand(batch, *shape)
         return self.std * noise
 
     def extra_repr(self) -> str:
@@ -87,7 +88,7 @@ class LearnedInit(Init):
 
     def __init__(self, std: float = 0.1, weight: float = 0.1):
         super().__init__()
-        self.std, self.weight = _positive(std), weight
+        self.std, self.weight = _checked_spread(std), weight
 
     def build(self, size: int, dim: int) -> None:
         super().build(size, dim)
@@ -101,7 +102,7 @@ class LearnedInit(Init):
         return f"std={self.std}, weight={self.weight}"
 
 
-def _positive(std: float) -> float:
+def _checked_spread(std: float) -> float:
     if not 0 <= std < torch.inf:
         raise ValueError(f"std is {std}: the spread of the initial set cannot be negative or infinite")
     return std

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .arguments import check_tensor, widest
 from .costs import COSTS, Cost, pairwise
 from .kernels.assignment import least_assignments
+from .tensors import check_tensor, widest
 
 Classes = Tensor | tuple[Tensor, Tensor]
 

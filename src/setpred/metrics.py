@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from setpred.average_precision import SetAveragePrecision as SetAveragePrecision
-from setpred.matching import Classes, assign, check_classes
+from .average_precision import SetAveragePrecision as SetAveragePrecision
+from .matching import Classes, assign, check_classes
 
 
 class ExactSetAccuracy(Metric):

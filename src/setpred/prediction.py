@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from .data.inputs import Inputs, kind_of, read_image
 from .data.records import MAX_LINE, parse
-from .data.scenes.picture import in_threads
+from .data.threads import in_threads
 from .encoders import RelationEncoder, SetEncoder, VectorEncoder
 from .errors import UsageError, asked
 from .image_encoder import ImageEncoder

@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .arguments import check_tensor
 from .decoder import SetDecoder
 from .pretrained import Pretrained
 from .schema import Schema
+from .tensors import check_tensor
 
 
 class SetPredictor(Pretrained):

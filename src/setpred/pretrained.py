@@ -14,6 +14,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from . import __version__
 from .errors import UsageError, unknown
 from .files import replacing
 from .recipes import MODULES, build, recipe
@@ -35,7 +36,7 @@ class Pretrained(nn.Module):
         folder = Path(folder)
         if (folder / "config.yaml").exists():
             raise UsageError(f"{folder} is a run folder, whose weights would be overwritten: save to another one")
-        config = {"format": FORMAT, "setpred": _version(), "model": recipe(self)}
+        config = {"format": FORMAT, "setpred": __version__, "model": recipe(self)}
         if config["model"]["class"] not in MODULES:
             raise UsageError(f"{type(self).__name__} is a class of your own: save the parts of setpred in it")
         _check_replaced(self, config["model"])
@@ -110,7 +111,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{path} was not written by setpred: its models are saved with save_pretrained")
     if number > FORMAT:
         raise UsageError(
-            f"{path} has format {number} of setpred {config.get('setpred')}, this is setpred {_version()}: upgrade it"
+            f"{path} has format {number} of setpred {config.get('setpred')}, this is setpred {__version__}: upgrade it"
         )
     return config["model"]
 
@@ -166,9 +167,3 @@ def _check_replaced(model: nn.Module, plain: dict[str, Any]) -> None:
 
 def _layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     return model.named_modules(remove_duplicate=False)
-
-
-def _version() -> str:
-    from . import __version__
-
-    return __version__

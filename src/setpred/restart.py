@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from .tensors import fixed_noise
+
 
 class Restart(nn.Module):
     """Solve suspicious examples again from another start, and keep the set of lower inner loss.
@@ -60,10 +62,7 @@ class Restart(nn.Module):
 
     def start(self, first: Tensor) -> Tensor:
         """Another start beside the first, the same at each call."""
-        noise = torch.randn(
-            first.shape[1:], generator=torch.Generator().manual_seed(1), dtype=torch.float64, device="cpu"
-        )
-        return first + self.std * noise.to(first)
+        return first + self.std * fixed_noise(first.shape[1:], 1, first)
 
     def extra_repr(self) -> str:
         return f"share={self.share}, std={self.std}"

@@ -178,9 +178,6 @@ class TorchOptimizer(Solver):
     def separable(self) -> bool:
         return False
 
-    def start(self, sets: Tensor) -> Any:
-        return None
-
     def update(self, sets: Tensor, grad: Tensor, state: Any, t: int) -> tuple[Tensor, Any]:
         lr = _at(self.lr, t)
         moving = sets.clone()  # the optimiser works in place, and the graph may hold the sets it was given

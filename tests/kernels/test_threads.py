@@ -12,7 +12,7 @@ from setpred import SetEncoder
 from setpred.kernels import sort_pool_residual
 from setpred.kernels.dispatch import numba_runs
 from setpred.kernels.inner import fast_gradient
-from setpred.kernels.lanes import compiled
+from setpred.kernels.jit import compiled
 from setpred.kernels.threads import run_on_cores, shares
 
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from setpred.encoders import checked_sets
+from ..encoders import checked_sets
 
 
 class BiLSTM(nn.Module):

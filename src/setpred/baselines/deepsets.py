@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from setpred.encoders import checked_sets
+from ..encoders import checked_sets
 
 
 class DeepSets(nn.Module):

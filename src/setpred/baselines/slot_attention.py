@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from setpred.baselines.image_features import Convolutions, ElementHead, start_as_published
-from setpred.image_encoder import check_images
-from setpred.matching import hungarian_loss
+from ..image_encoder import check_images
+from ..matching import hungarian_loss
+from ..tensors import fixed_noise
+from .image_features import Convolutions, ElementHead, start_as_published
 
 
 class SlotAttention(nn.Module):
@@ -86,8 +87,7 @@ class SlotAttention(nn.Module):
             return noise.to(features).expand(shape)
         if self.training:
             return torch.randn(shape, dtype=features.dtype, device=features.device)
-        fixed = torch.randn(shape[1:], generator=torch.Generator().manual_seed(0), dtype=torch.float64, device="cpu")
-        return fixed.to(features).expand(shape)
+        return fixed_noise(shape[1:], 0, features).expand(shape)
 
 
 class SlotRounds(nn.Module):

@@ -2,8 +2,8 @@
 
 from torch import Tensor, nn
 
-from setpred.baselines.image_features import Convolutions, ElementHead, start_as_published
-from setpred.image_encoder import check_images
+from ..image_encoder import check_images
+from .image_features import Convolutions, ElementHead, start_as_published
 
 
 class SlotMLP(nn.Module):

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from setpred.encoders import checked_sets
+from ..encoders import checked_sets
 
 PositionalEncoding = Literal["none", "random", "sinusoidal"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def interleaved(ways: Mapping[str, Callable[[], Any]], seconds: float, least: int = 3) -> dict[str, float]:
+def interleaved(ways: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
     """The median time of each way in milliseconds.
 
     The ways run in turn until the time is up, so that a noisy machine hurts all alike.
@@ -18,7 +18,7 @@ def interleaved(ways: Mapping[str, Callable[[], Any]], seconds: float, least: in
     for way in ways.values():
         way()  # compiles and warms the caches
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(next(iter(times.values()))) < least:
+    while time.perf_counter() < end or len(next(iter(times.values()))) < 3:
         for name, way in ways.items():
             started = time.perf_counter()
             way()

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from setpred.data.inputs import path_inside, read_image
-from setpred.schema import Category, Real, Schema
-from setpred.schema.values import short
+from ..schema import Category, Real, Schema
+from ..schema.values import short
+from .inputs import path_inside, read_image
 
 CLEVR_SCHEMA = Schema(
     {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from setpred.data.tally import Moments, Tally
-from setpred.schema import Angle, Category, Count, Field, Flag, Real
+from ..schema import Angle, Category, Count, Field, Flag, Real
+from .tally import Moments, Tally
 
 FEW = 5
 # Below this many values a difference between the splits is not worth a word.

@@ -16,12 +16,12 @@ import yaml
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from setpred.data.infer import inspect
-from setpred.data.inputs import Inputs, check_image, kind_of, path_inside
-from setpred.data.records import DataError, Problems, Record, parse, read_records
-from setpred.plain_yaml import read_yaml
-from setpred.schema import Schema
-from setpred.schema.values import short
+from ..plain_yaml import read_yaml
+from ..schema import Schema
+from ..schema.values import short
+from .infer import inspect
+from .inputs import Inputs, check_image, kind_of, path_inside
+from .records import DataError, Problems, Record, parse, read_records
 
 SPLITS = ("train", "val")
 MAX_SCHEMA = 1 << 17

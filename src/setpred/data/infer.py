@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from setpred.data.doubts import apart, differences, doubts
-from setpred.data.inputs import KINDS
-from setpred.data.records import DataError, Problems, read_records
-from setpred.data.tally import MAX_VALUES, Moments, Tally
-from setpred.schema import Angle, Category, Count, Field, Flag, Real, Schema
-from setpred.schema.element import RESERVED
-from setpred.schema.field import MAX_DIM
-from setpred.schema.values import short
+from ..schema import Angle, Category, Count, Field, Flag, Real, Schema
+from ..schema.element import RESERVED
+from ..schema.field import MAX_DIM
+from ..schema.values import short
+from .doubts import apart, differences, doubts
+from .inputs import KINDS
+from .records import DataError, Problems, read_records
+from .tally import MAX_VALUES, Moments, Tally
 
 ANGLE_NAMES = ("angle", "heading", "rotation", "orientation", "yaw", "theta")
 CLASS_NAMES = ("class", "label", "category", "type", "kind")

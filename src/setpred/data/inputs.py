@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from setpred.schema.values import finite, short
+from ..schema.values import finite, short
 
 Kind = Literal["image", "vector", "set"]
 KINDS: tuple[Kind, ...] = ("image", "vector", "set")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from setpred.schema.values import short
+from ..schema.values import short
 
 SHOWN = 20
 # A line is parsed in memory; 16 MB of JSON can take a few hundred MB as Python objects.

@@ -10,10 +10,10 @@ Functions are batched, `[batch, n, dim] -> [batch, n, out]`:
 True
 """
 
-from setpred.equivariance.nearness import ContinuityReport, continuity
-from setpred.equivariance.permutations import Report, Witness, check
-from setpred.equivariance.probing import hard_sets
-from setpred.equivariance.sorting import push_apart, sort_jacobian
+from .nearness import ContinuityReport, continuity
+from .permutations import Report, Witness, check
+from .probing import hard_sets
+from .sorting import push_apart, sort_jacobian
 
 __all__ = [
     "ContinuityReport",

@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-from setpred.equivariance.probing import (
+from .probing import (
     SetFunction,
     answer,
     given_sets,

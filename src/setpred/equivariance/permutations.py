@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from setpred.equivariance.probing import SetFunction, answer, given_sets, hard_sets, rounding, working_dtype
+from .probing import SetFunction, answer, given_sets, hard_sets, rounding, working_dtype
 
 Noise = Literal["fixed", "joint", "zero"]
 NOISE_IN_WORDS = {

@@ -8,10 +8,7 @@ initial set and its number of iterations.
 from __future__ import annotations
 
 import json
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -19,9 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import __version__
 from ..errors import UsageError
 from ..files import replacing
 from ..predictor import SetPredictor
+from ..quiet import quiet
 from .loop import exported
 
 
@@ -75,8 +74,6 @@ def to_torch(predictor: SetPredictor, path: str | Path, example: Tensor, mask: T
 
 def about(predictor: SetPredictor) -> dict[str, Any]:
     """What one needs to know to use the file."""
-    from .. import __version__
-
     decoder = predictor.decoder
     assert decoder is not None
     start = deepcopy(decoder.init).eval()(1, next(decoder.parameters()).detach())[0]
@@ -128,17 +125,6 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-@contextmanager
-def _calm() -> Iterator[None]:
+def _calm() -> AbstractContextManager[None]:
     """Torch's exporter tells of packages that are not needed and of functions of its own that will change."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export")]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
+    return quiet("torch.onnx", "torch.export")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .lanes import compiled
+from .jit import compiled
 from .threads import run_on_cores, shares
 
 

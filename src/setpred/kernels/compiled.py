@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .jit import compiled
 from .keys import (
     KEYS,
     cross,
@@ -28,7 +29,6 @@ from .lanes import (
     LANES,
     add_above,
     add_up,
-    compiled,
     copy,
     fill,
     keep_where_positive,

@@ -12,10 +12,8 @@ from torch import Tensor, nn
 @cache
 def numba_runs() -> bool:
     """Whether kernels can be compiled here."""
-    try:
-        import numba
-    except ImportError:
-        return False
+    import numba
+
     return not getattr(numba.config, "DISABLE_JIT", 0)
 
 

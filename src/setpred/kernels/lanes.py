@@ -25,18 +25,6 @@ I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 F32, F64 = ir.FloatType(), ir.DoubleType()
 
 
-def compiled(function: Callable[..., Any]) -> Any:
-    """`function` as machine code that runs without the interpreter's lock, kept on disk where possible.
-
-    Sums may be taken in any order, several terms at a time.
-    """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
-    try:
-        return numba.njit(function, cache=True, **options)
-    except RuntimeError:  # no folder to write to: compile again in every process
-        return numba.njit(function, **options)
-
-
 def vector(element: ir.Type) -> ir.Type:
     return ir.VectorType(element, LANES)
 
@@ -51,8 +39,8 @@ def splat(b: Any, scalar: Any) -> Any:
     return b.shuffle_vector(first, undefined, constant(I32, 0))
 
 
-def load(b: Any, address: Any, element: ir.Type = F32) -> Any:
-    return b.load(b.inttoptr(address, vector(element).as_pointer()), align=4)
+def load(b: Any, address: Any) -> Any:
+    return b.load(b.inttoptr(address, vector(F32).as_pointer()), align=4)
 
 
 def store(b: Any, value: Any, address: Any) -> None:

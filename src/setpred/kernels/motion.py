@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .lanes import compiled
+from .jit import compiled
 
 
 @compiled

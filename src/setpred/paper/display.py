@@ -16,8 +16,8 @@ from .plan import Run
 class Display:
     """Shows runs as they start, progress and end, on standard error."""
 
-    def __init__(self, runs: Sequence[Run], console: Console | None = None):
-        self.console = console or Console(stderr=True)
+    def __init__(self, runs: Sequence[Run]):
+        self.console = Console(stderr=True)
         self.live = self.console.is_terminal
         self.bars = Progress(
             TextColumn("{task.description}"),

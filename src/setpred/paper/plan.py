@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import UsageError, unknown
 from ..training.run_folder import HARMLESS
 from ..training.settings import Settings, parse_overrides
-from ..training.tasks import TASKS, find_task, make_settings
+from ..training.tasks import find_task, make_settings
 from .published import Cell, Table, find_table
 
 
@@ -74,6 +74,16 @@ class Plan:
         return list({run.folder: run for run in ordered}.values())
 
 
+def told_apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Filters of the table, and settings of the runs, whose names have a dot.
+
+    >>> told_apart(["n=4", "optim.lr=1e-3"])
+    (['n=4'], ['optim.lr=1e-3'])
+    """
+    filters = [word for word in words if "." not in word.partition("=")[0]]
+    return filters, [word for word in words if word not in filters]
+
+
 def make_plan(name: str, words: Sequence[str], out: Path, preset: str = "paper") -> Plan:
     """The plan for filters such as `n=4 d=2,4 steps=10 model=idspn seeds=0-7`, and settings such as `optim.lr=3e-4`.
 
@@ -82,12 +92,10 @@ def make_plan(name: str, words: Sequence[str], out: Path, preset: str = "paper")
     ['idspn-n4-d2-steps10-seed0', 'idspn-n4-d4-steps10-seed0', 'idspn-n4-d2-steps10-seed1']
     """
     table = find_table(name)
-    if not table.models or table.name not in TASKS:
-        raise UsageError(f"{name} has published numbers but no training here: there are {', '.join(TASKS)}")
     if preset not in find_task(name).sizes:
         raise unknown("preset", preset, find_task(name).sizes)
-    filters = [word for word in words if "." not in word.partition("=")[0]]
-    changes = parse_overrides(word for word in words if word not in filters)
+    filters, settings = told_apart(words)
+    changes = parse_overrides(settings)
     cells, seeds = select(table, filters)
 
     departing = {key: value for key, value in sorted(changes.items()) if key not in HARMLESS}

@@ -30,7 +30,7 @@ def gpus() -> list[str]:
     return visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
 
 
-def run_all(runs: Sequence[Run], workers: int | None = None, display: Display | None = None) -> list[str]:
+def run_all(runs: Sequence[Run], workers: int | None = None) -> list[str]:
     """Train what is not finished, `workers` runs at a time: by default one a GPU, or one a core where there is none.
 
     Returns what a person should know of runs that were neither finished nor failed. An interrupt ends the processes
@@ -44,7 +44,7 @@ def run_all(runs: Sequence[Run], workers: int | None = None, display: Display | 
     slots = max(1, min(workers or len(cuda) or cores(), len(waiting)))
     remarks: list[str] = []
     running: dict[int, tuple[Run, subprocess.Popen[bytes]]] = {}
-    with display or Display(list(runs)) as shown:
+    with Display(runs) as shown:
         for outcome in outcomes:
             if outcome.final:
                 shown.kept(outcome)

@@ -23,7 +23,7 @@ PATIENCE = 60.0
 """Seconds in which the process of a worker that died must have let go of its run."""
 
 
-def run_all(runs: Sequence[Run], address: str, workers: int | None = None, display: Display | None = None) -> list[str]:
+def run_all(runs: Sequence[Run], address: str, workers: int | None = None) -> list[str]:
     """As `processes.run_all`, on the cluster at `address`: by default a run a GPU, or a core where there are none."""
     ray = connected(address)
     runs = [replace(run, folder=run.folder.resolve()) for run in runs]
@@ -31,7 +31,7 @@ def run_all(runs: Sequence[Run], address: str, workers: int | None = None, displ
     waiting = deque(outcome.run for outcome in outcomes if not outcome.final)
     remarks: list[str] = []
     running: dict[Any, Run] = {}
-    with display or Display(runs) as shown:
+    with Display(runs) as shown:
         for outcome in outcomes:
             if outcome.final:
                 shown.kept(outcome)

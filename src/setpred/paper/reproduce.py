@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..errors import UsageError
 from . import ray_runs
-from .plan import make_plan
+from .plan import make_plan, told_apart
 from .processes import run_all
 from .tables import Comparison, compare
 from .writers import check_names, write
@@ -58,9 +58,8 @@ def choices(words: Sequence[str]) -> list[list[str]]:
     >>> choices(["n=4", "optim.lr=1e-3", "optim.lr=3e-4"])
     [['n=4', 'optim.lr=1e-3'], ['n=4', 'optim.lr=3e-4']]
     """
-    filters = [word for word in words if "." not in word.partition("=")[0]]
-    settings: dict[str, list[str]] = {}
-    for word in words:
-        if word not in filters:
-            settings.setdefault(word.partition("=")[0], []).append(word)
-    return [[*filters, *choice] for choice in product(*settings.values())]
+    filters, settings = told_apart(words)
+    values: dict[str, list[str]] = {}
+    for word in settings:
+        values.setdefault(word.partition("=")[0], []).append(word)
+    return [[*filters, *choice] for choice in product(*values.values())]

@@ -7,14 +7,14 @@ from .tables import Comparison
 from .writers import WRITERS, write
 
 
-def keep(comparison: Comparison, folder: Path, name: str = "table") -> list[Path]:
-    """Write `folder/name.{md,tex,csv,json}` and `folder/curves/RUN.csv`; returns the files written.
+def keep(comparison: Comparison, folder: Path) -> list[Path]:
+    """Write `folder/table.{md,tex,csv,json}` and `folder/curves/RUN.csv`; returns the files written.
 
     The JSON file says for each run the command, commit, seed, seconds and hardware, failures included.
     """
     written = []
     for suffix in WRITERS:
-        written.append(folder / f"{name}{suffix}")
+        written.append(folder / f"table{suffix}")
         write(comparison, written[-1])
     for outcome in comparison.outcomes:
         curve = outcome.run.folder / "metrics.csv"

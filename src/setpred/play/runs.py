@@ -15,7 +15,7 @@ from ..report.evidence import wrong_numbers
 from ..schema import Schema
 from ..training.autoencoding import Autoencoding
 from ..training.clevr import Clevr
-from ..training.numbering import Numberer, Numbering
+from ..training.numbering import Numbering
 from ..training.own import OwnFolder
 from ..training.run_folder import load_run, read_config, read_result
 from ..training.scene_cache import RENDERED, SceneSplit
@@ -61,18 +61,16 @@ class ShownRun:
             state = _numbering(experiment, one, steps)
         elif isinstance(experiment, Clevr):
             state = _scene(experiment, one, index, steps)
-        elif isinstance(experiment, OwnFolder):
-            state = _objects(experiment, one, steps)
         else:
-            raise UsageError(f"{self.path}: a run of {self.settings.task} cannot be shown yet")
+            assert isinstance(experiment, OwnFolder)
+            state = _objects(experiment, one, steps)
         return {**state, "code": run_code(self.path, {**self.changes, "solver.eval_steps": steps}, index)}
 
 
 def _points(experiment: Autoencoding, batch: tuple[Tensor, ...], steps: int) -> dict[str, Any]:
     sets, *masks = batch
-    mask = masks[0] if masks else None
-    target = sets[0] if mask is None else sets[0][mask[0]]
-    way = experiment.decoder.solve(experiment.encoder(sets, mask), mask, steps=steps, trace=True).trace
+    target = sets[0][masks[0][0]] if masks else sets[0]
+    way = experiment.way(batch, steps)
     assert way is not None
     shown = followed(way, target)
 
@@ -90,11 +88,9 @@ def _points(experiment: Autoencoding, batch: tuple[Tensor, ...], steps: int) -> 
 
 def _numbering(experiment: Numbering, batch: tuple[Tensor, ...], steps: int) -> dict[str, Any]:
     """The number that each element gets at every iteration, and whether it is a wrong one."""
-    (inputs, _), model = batch, experiment.model
-    if isinstance(model, Numberer):
-        chosen = model.way(inputs, steps).sets[:, 0, :, model.classes :].argmax(dim=-1)
-    else:
-        chosen = model(inputs)[0].argmax(dim=-1)[None]
+    inputs, _ = batch
+    way = experiment.way(batch, steps)
+    chosen = (experiment(inputs) if way is None else way.sets[:, 0]).argmax(dim=-1)
     classes = inputs[0].argmax(dim=-1)
     return {
         "kind": "numbering",
@@ -117,9 +113,7 @@ def _scene(experiment: Clevr, batch: tuple[Tensor, ...], index: int, steps: int)
 def _objects(experiment: OwnFolder, batch: tuple[Tensor, ...], steps: int) -> dict[str, Any]:
     """The objects at every iteration, each with the true one that it is matched with."""
     inputs, target, mask = batch
-    predictor, schema = experiment.predictor, experiment.schema
-    assert predictor.decoder is not None
-    way = predictor.decoder.solve(predictor.encode(*experiment.with_mask(inputs)), steps=steps, trace=True).trace
+    schema, way = experiment.schema, experiment.way(batch, steps)
     assert way is not None
     sets = way.sets[:, 0].nan_to_num(0.0, 1e3, -1e3).clamp(-1e3, 1e3)
     pairs = assign(COSTS["huber"](sets[:, :, None], target)).target

@@ -1,17 +1,15 @@
 """Pictures from strangers: looked at before they are decoded, and never written anywhere."""
 
 import io
-import warnings
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
-from ..data.inputs import as_seen
+from ..data.inputs import FORMATS, as_seen
 from ..errors import UsageError
 
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 MAX_BYTES = 8_000_000
 MAX_SIDE = 4096
 
@@ -26,8 +24,7 @@ def read_upload(content: bytes, shown: tuple[int, int] = (480, 320)) -> Image.Im
         raise UsageError(f"the file has {len(content) / 1e6:.1f} MB: up to {MAX_BYTES // 1_000_000} MB can be read")
     _look(content)
     try:
-        with warnings.catch_warnings(), Image.open(io.BytesIO(content), formats=FORMATS) as image:
-            warnings.simplefilter("ignore")
+        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
             image.draft("RGB", shown)  # a JPEG is decoded at a fraction of its size
             return as_seen(image, shown)
     except Exception as error:  # decoders of damaged files raise nearly anything
@@ -43,8 +40,7 @@ def as_input(image: Image.Image, size: int) -> Tensor:
 def _look(content: bytes) -> None:
     """Refuse what is no picture or too large a one, by its header and the checks of its format."""
     try:
-        with warnings.catch_warnings(), Image.open(io.BytesIO(content), formats=FORMATS) as image:
-            warnings.simplefilter("ignore")
+        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
             width, height = image.size
             if max(width, height) <= MAX_SIDE:
                 image.verify()

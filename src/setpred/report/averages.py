@@ -41,7 +41,7 @@ class Average:
 def averages(runs: Iterable[Run]) -> list[Average]:
     """One for each setting with a finished run of a task that was published."""
     found = []
-    for group in grouped((run for run in runs if run.finished and run.task in METRICS), lambda run: run.setting):
+    for group in grouped((run for run in runs if run.finished), lambda run: run.setting):
         values = [run.metric(METRICS[run.task]) for run in group]
         values = [value for value in values if math.isfinite(value)]
         if values:

@@ -7,11 +7,10 @@ from torch import Tensor
 
 from ..costs import Cost
 from ..matching import COSTS, assign, hungarian_loss
-from ..solution import Trace
 from ..training.autoencoding import Autoencoding
 from ..training.clevr import Clevr
 from ..training.experiment import Experiment
-from ..training.numbering import Numberer, Numbering
+from ..training.numbering import Numbering
 from ..training.own import OwnFolder
 from ..training.run_folder import load_run
 from .runs import Run
@@ -56,8 +55,8 @@ class Evidence:
 
 @torch.no_grad()
 def gather(run: Run) -> Evidence | None:
-    """Predict `EXAMPLES` test examples; None for a task of which a report knows no pictures."""
-    if run.task not in ("autoencoding", "numbering", "clevr", "folder") or not run.finished:
+    """Predict `EXAMPLES` test examples; None where a report has no pictures of them."""
+    if not run.finished:
         return None
     if run.task == "clevr":
         return gather_scenes(run)
@@ -85,11 +84,10 @@ def gather_scenes(run: Run) -> Evidence:
     inputs, target = experiment.scenes("val", min(SCENES, run["data.test"]))
     chunks = inputs.split(64)
     predicted = torch.cat([experiment(chunk) for chunk in chunks])
-    if experiment.predictor.decoder is not None:
-        solutions = [_solve(experiment, chunk, max(STAGES)).sets[list(STAGES)] for chunk in chunks]
-        iterates = dict(zip((f"{stage} iterations" for stage in STAGES), torch.cat(solutions, dim=1), strict=True))
-    else:
-        iterates = {"predicted": predicted}
+    ways = [way.sets[list(STAGES)] for chunk in chunks if (way := experiment.way((chunk,), max(STAGES))) is not None]
+    iterates = {"predicted": predicted}
+    if ways:
+        iterates = dict(zip((f"{stage} iterations" for stage in STAGES), torch.cat(ways, dim=1), strict=True))
     error = hungarian_loss(predicted, target)
     descent = trace(experiment, (inputs[:TRACED], target[:TRACED]))
     return Evidence(run, inputs if run["data.images"] else None, target, predicted, error, descent, iterates)
@@ -105,37 +103,16 @@ def gather_folder(run: Run) -> Evidence:
     return Evidence(run, inputs, target, predicted, hungarian_loss(predicted, target, experiment.cost), descent)
 
 
-def _solve(experiment: Clevr | OwnFolder, inputs: Tensor, steps: int) -> Trace:
-    predictor = experiment.predictor
-    assert predictor.decoder is not None
-    given = experiment.with_mask(inputs) if isinstance(experiment, OwnFolder) else (inputs,)
-    solution = predictor.decoder.solve(predictor.encode(*given), steps=steps, trace=True)
-    assert solution.trace is not None
-    return solution.trace
-
-
 def trace(experiment: Experiment, batch: tuple[Tensor, ...]) -> Descent | None:
     """Solve for `ITERATIONS` instead of the usual number, and judge every iterate."""
-    way: Trace | None
-    cost: str | Cost = "huber"
-    classes, skip = None, 0
-    if isinstance(experiment, Autoencoding):
-        (target,) = batch
-        solution = experiment.decoder.solve(experiment.encoder(target), steps=ITERATIONS, trace=True)
-        way = solution.trace
-    elif isinstance(experiment, Clevr | OwnFolder) and experiment.predictor.decoder is not None:
-        inputs, target = batch
-        way = _solve(experiment, inputs, ITERATIONS)
-        cost = experiment.cost if isinstance(experiment, OwnFolder) else cost
-    elif isinstance(experiment, Numbering) and isinstance(experiment.model, Numberer):
-        model, (inputs, target) = experiment.model, batch
-        way, classes, skip = model.way(inputs, ITERATIONS), inputs.argmax(dim=-1), model.classes
-        cost = "euclidean"
-    else:
+    way = experiment.way(batch, ITERATIONS)
+    if way is None:
         return None
-    assert way is not None
+    inputs, target = batch[0], batch[-1]
+    cost: str | Cost = experiment.cost if isinstance(experiment, OwnFolder | Numbering) else "huber"
+    classes = inputs.argmax(dim=-1) if isinstance(experiment, Numbering) else None
     error = torch.full_like(way.loss, torch.inf)
-    for row, sets in zip(error, way.sets[..., skip:], strict=True):
+    for row, sets in zip(error, way.sets, strict=True):
         # A diverged iterate may be finite and still too large for its cost to be.
         fine = (sets.abs() < 1e12).flatten(1).all(dim=1)
         of_class = None if classes is None else classes[fine]

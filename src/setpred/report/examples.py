@@ -61,7 +61,7 @@ def example_figure(
     schema: Schema, kind: Kind, titles: Sequence[str], inputs: Sequence[Tensor], objects: Sequence[Objects]
 ) -> "Figure":
     """A column an example: its input, its objects where they are, and in words."""
-    position = _position(schema)
+    position = schema.position_field
     boxes = kind == "image" and position == "box" and schema.fields[position] == Real(4, range=(0, 1))
     mapped = position is not None and not boxes
     lines = min(LINES, max(1, *map(len, objects)))
@@ -162,10 +162,6 @@ def _word(value: Any) -> str:
     if isinstance(value, list):
         return f"({' '.join(_word(number) for number in value)})"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _position(schema: Schema) -> str | None:
-    return schema.to_dict().get("position")
 
 
 def _category(schema: Schema) -> str | None:

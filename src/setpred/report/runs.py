@@ -181,9 +181,7 @@ def problem_name(run: Run) -> str:
         scenes = "rendered scenes" if run["data.source"] == "scenes" else run["data.source"]
         seen = f"images of {run['data.size']}×{run['data.size']} pixels" if run["data.images"] else "no images"
         return f"{scenes}, {seen}, {run['data.train']:,} to train on"
-    if run.task == "folder":
-        return f"{Path(run['data.folder']).name}, {run['data.kind']} inputs, {run['data.train']:,} to train on"
-    return run.task
+    return f"{Path(run['data.folder']).name}, {run['data.kind']} inputs, {run['data.train']:,} to train on"
 
 
 def problem_letters(run: Run) -> str:

@@ -27,7 +27,7 @@ SCENE = (
 def overview(runs: Sequence[Run]) -> Section:
     """One row a run, the best of each problem in bold."""
     best = {}
-    for group in grouped((run for run in runs if run.finished and run.task in METRICS), lambda run: run.problem):
+    for group in grouped((run for run in runs if run.finished), lambda run: run.problem):
         metric = METRICS[group[0].task]
         values = [run.metric(metric) for run in group if run.metric(metric) == run.metric(metric)]
         if len(group) > 1 and values:
@@ -49,7 +49,7 @@ def overview(runs: Sequence[Run]) -> Section:
             cell(describe(run, protocols[run.task, run.settings.preset], always=True)),
         ]
         for name in metrics:
-            judged = name == METRICS.get(run.task) and run.metric(name) == best.get(run.problem)
+            judged = name == METRICS[run.task] and run.metric(name) == best.get(run.problem)
             cells.append(cell(_value(name, run), "number", *(["best"] if judged else [])))
         if paper:
             cells.append(cell(_published(run, known[id(run)]), "number"))
@@ -307,11 +307,11 @@ def _duration(seconds: float) -> str:
 
 
 def _published(run: Run, paper: Published | None) -> str:
-    metric = METRICS.get(run.task, "")
+    metric = METRICS[run.task]
     return "" if paper is None else f"{amount(metric, paper.mean)} ± {amount(metric, paper.std)}"
 
 
 def _value(name: str, run: Run) -> str:
     if not run.finished:
-        return "unfinished" if name == METRICS.get(run.task) else ""
+        return "unfinished" if name == METRICS[run.task] else ""
     return amount(name, run.metric(name)) if name in run.result["metrics"] else ""

@@ -37,8 +37,8 @@ def example_sets(evidence: Evidence, chosen: Sequence[int], among: Sequence[Run]
     return figure
 
 
-def grid(shown: Sequence[Evidence], example: int = 0) -> "Figure":
-    """One example a combination of n and d, the models over each other (the paper's Figure 4)."""
+def grid(shown: Sequence[Evidence]) -> "Figure":
+    """The first example of each combination of n and d, the models over each other (the paper's Figure 4)."""
     ns = sorted({evidence.run["data.n"] for evidence in shown})
     ds = sorted({evidence.run["data.d"] for evidence in shown})
     models = list(dict.fromkeys(evidence.run.model for evidence in shown))
@@ -50,12 +50,12 @@ def grid(shown: Sequence[Evidence], example: int = 0) -> "Figure":
             if not here:
                 cell.set_axis_off()
                 continue
-            _truth(cell, here[0].target[example])
+            _truth(cell, here[0].target[0])
             for evidence in here:
                 colour, _ = model_style(evidence.run.model)
                 marker = MARKERS[models.index(evidence.run.model) % len(MARKERS)]
-                _points(cell, evidence.predicted[example], colour, marker, evidence.run.name)
-            _frame(cell, here[0].target[example], *(evidence.predicted[example] for evidence in here))
+                _points(cell, evidence.predicted[0], colour, marker, evidence.run.name)
+            _frame(cell, here[0].target[0], *(evidence.predicted[0] for evidence in here))
             cell.set_title(f"n={n}, d={d}", fontsize=8.5, fontweight="normal")
     fullest = max(axes.flat, key=lambda cell: len(cell.collections))
     legend_below(figure, fullest, columns=3)

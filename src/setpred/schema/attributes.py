@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from setpred.constraints import Box, Constraint, Simplex
-from setpred.schema.field import MAX_DIM, Attribute
-from setpred.schema.values import check_whole, finite, keep_positive, listing, plain, short
+from ..constraints import Box, Constraint, Simplex
+from .field import MAX_DIM, Attribute
+from .values import check_whole, finite, keep_positive, listing, plain, short
 
 
 @dataclass(frozen=True, init=False)

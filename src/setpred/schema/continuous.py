@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from setpred.constraints import Box, Constraint, Sphere
-from setpred.schema.field import MAX_DIM, Field
-from setpred.schema.values import check_pair, check_whole, finite, keep_positive, plain, short
+from ..constraints import Box, Constraint, Sphere
+from .field import MAX_DIM, Field
+from .values import check_pair, check_whole, finite, keep_positive, plain, short
 
 FLOAT32_MAX = torch.finfo(torch.float32).max
 

@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from setpred.arguments import widest
-from setpred.constraints import Box, Constraint, Fields
-from setpred.schema.continuous import Real
-from setpred.schema.field import Attribute, Field
-from setpred.schema.plain import arguments_from_dict, field_to_dict
-from setpred.schema.values import check_whole, short
+from ..constraints import Box, Constraint, Fields
+from ..tensors import widest
+from .continuous import Real
+from .field import Attribute, Field
+from .plain import arguments_from_dict, field_to_dict
+from .values import check_whole, short
 
 MAX_NUMBERS = 1 << 24
 RESERVED = ("presence", "confidence")
@@ -62,7 +62,7 @@ class Schema:
         self.fields = dict(fields)
         self.size = size
         self.presence = presence
-        self._position = position if position is not None else next(iter(reals), None)
+        self.position_field = position if position is not None else next(iter(reals), None)
         self.slices: dict[str, slice] = {}
         start = 0
         for name, field in self.fields.items():
@@ -166,11 +166,11 @@ class Schema:
     def position(self, elements: Tensor) -> Tensor:
         """The position field in the units of the data: [..., dim] -> [..., k]; k = 0 without one."""
         elements = self._check(elements)
-        if self._position is None:
+        if self.position_field is None:
             return elements[..., :0]
-        field = self.fields[self._position]
+        field = self.fields[self.position_field]
         assert isinstance(field, Real)
-        return field.restore(widest(elements[..., self.slices[self._position]]))
+        return field.restore(widest(elements[..., self.slices[self.position_field]]))
 
     def confidence(self, elements: Tensor) -> Tensor:
         """What detections are ranked by, the raw presence: [..., dim] -> [...]; 1 without presence."""
@@ -245,7 +245,7 @@ class Schema:
         return {
             "size": self.size,
             "presence": self.presence,
-            **({"position": self._position} if self._position is not None else {}),
+            **({"position": self.position_field} if self.position_field is not None else {}),
             "fields": {name: field_to_dict(field) for name, field in self.fields.items()},
         }
 
@@ -262,13 +262,13 @@ class Schema:
         # Through lists: the order of the fields is the layout of the element.
         return isinstance(other, Schema) and (
             list(self.fields.items()) == list(other.fields.items())
-            and (self.size, self.presence, self._position) == (other.size, other.presence, other._position)
+            and (self.size, self.presence, self.position_field) == (other.size, other.presence, other.position_field)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        rest = f"size={self.size}, presence={self.presence}, position={self._position!r}"
+        rest = f"size={self.size}, presence={self.presence}, position={self.position_field!r}"
         return f"Schema({self.fields!r}, {rest})"
 
     def _check(self, elements: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from setpred.constraints import Constraint
+from ..constraints import Constraint
 
 MAX_DIM = 1 << 16
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
-from setpred.schema.attributes import Category, Count, Flag
-from setpred.schema.continuous import Angle, Real
-from setpred.schema.field import Field
-from setpred.schema.values import short
+from .attributes import Category, Count, Flag
+from .continuous import Angle, Real
+from .field import Field
+from .values import short
 
 KINDS: dict[str, type[Field]] = {
     "real": Real,

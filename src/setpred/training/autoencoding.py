@@ -9,6 +9,7 @@ from ..data.random_sets import random_masks, random_sets
 from ..encoders import SetEncoder
 from ..errors import UsageError
 from ..matching import hungarian_loss
+from ..solution import Trace
 from .experiment import Batch, Experiment, mixed_seed
 from .parts import make_decoder
 from .settings import InitSettings, Settings
@@ -85,5 +86,6 @@ class Autoencoding(Experiment):
         mask = masks[0] if masks else None
         return {"loss": hungarian_loss(self(sets, mask), sets, cost="huber", mask=mask, prediction_mask=mask)}
 
-    def diagnostics(self) -> dict[str, Tensor]:
-        return self.decoder.diagnostics
+    def way(self, batch: Batch, steps: int) -> Trace | None:
+        sets, mask = batch if len(batch) == 2 else (*batch, None)
+        return self.decoder.solve(self.encoder(sets, mask), mask, steps=steps, trace=True).trace

@@ -13,6 +13,7 @@ from ..errors import UsageError
 from ..image_encoder import ImageEncoder
 from ..matching import hungarian_loss
 from ..predictor import SetPredictor
+from ..solution import Trace
 from .experiment import Batch, Experiment
 from .parts import make_decoder
 from .scene_cache import RENDERED, SceneSplit
@@ -143,8 +144,11 @@ class Clevr(Experiment):
         self.pooled.update(prediction, target)
         return {"loss": hungarian_loss(prediction, target, cost="huber")}
 
-    def diagnostics(self) -> dict[str, Tensor]:
-        return {} if self.predictor.decoder is None else self.predictor.decoder.diagnostics
+    def way(self, batch: Batch, steps: int) -> Trace | None:
+        decoder = self.predictor.decoder
+        if decoder is None:
+            return None
+        return decoder.solve(self.predictor.encode(batch[0]), steps=steps, trace=True).trace
 
 
 def make_predictor(settings: ClevrSettings) -> SetPredictor:

@@ -7,6 +7,9 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
 
+from ..decoder import SetDecoder
+from ..solution import Trace
+
 Batch = tuple[Tensor, ...]
 
 
@@ -46,9 +49,13 @@ class Experiment(nn.Module):
         """Metrics of each example, `[batch]`; what is reported is their mean."""
         raise NotImplementedError
 
+    def way(self, batch: Batch, steps: int) -> Trace | None:
+        """The iterates of a batch's inner optimisation, if there is one; what is decoded comes last."""
+        return None
+
     def diagnostics(self) -> dict[str, Tensor]:
-        """Of the last loss, to log."""
-        return {}
+        """Of the last loss, to log: what its decoder says, if there is one."""
+        return next((part.diagnostics for part in self.modules() if isinstance(part, SetDecoder)), {})
 
 
 @dataclass

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..data.folder import FolderDataset
 from ..data.records import DataError, Problems
-from ..data.scenes.picture import in_threads
+from ..data.threads import in_threads
 from .experiment import Batch
 
 

@@ -14,10 +14,10 @@ import lightning as L
 import torch
 from torch import Tensor
 
-from ..arguments import widest
 from ..decoder import SetDecoder
 from ..errors import unknown
 from ..restart import Restart
+from ..tensors import widest
 from .experiment import Batch, Batches, Chunks, Experiment, mixed_seed
 from .iterations import iterations_at
 from .settings import Settings

@@ -1,6 +1,6 @@
 """Class-specific numbering (the paper's first experiment)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -101,8 +101,9 @@ class Numbering(Experiment):
         right = exact_matches(prediction, target, same_class=classes)
         return {"loss": self._losses(prediction, batch), "accuracy": right.to(prediction.dtype)}
 
-    def diagnostics(self) -> dict[str, Tensor]:
-        return self.model.decoder.diagnostics if isinstance(self.model, Numberer) else {}
+    def way(self, batch: Batch, steps: int) -> Trace | None:
+        """Of the numbers, as they are predicted."""
+        return self.model.way(batch[0], steps) if isinstance(self.model, Numberer) else None
 
     def _losses(self, prediction: Tensor, batch: Batch) -> Tensor:
         inputs, target = batch
@@ -130,10 +131,10 @@ class Numberer(nn.Module):
         return sets[..., self.classes :]
 
     def way(self, inputs: Tensor, steps: int) -> Trace:
-        """The iterates of the whole elements, `[steps + 1, batch, n, classes + n]`; what is decoded comes last."""
+        """The iterates of the numbers, `[steps + 1, batch, n, n]`; what is decoded comes last."""
         found = self.decoder.solve(self.encoder(inputs), known=self._known(inputs), steps=steps, trace=True).trace
         assert found is not None
-        return found
+        return replace(found, sets=found.sets[..., self.classes :])
 
     def _known(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         values = torch.cat([inputs, inputs.new_zeros(*inputs.shape[:2], self.decoder.dim - self.classes)], dim=-1)

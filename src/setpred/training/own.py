@@ -18,6 +18,7 @@ from ..image_encoder import ImageEncoder
 from ..matching import hungarian_loss
 from ..predictor import SetPredictor
 from ..schema import Real, Schema
+from ..solution import Trace
 from ..standardized import Standardized
 from .experiment import Batch, Experiment
 from .folder_tensors import read_tensors
@@ -221,9 +222,10 @@ class OwnFolder(Experiment):
             **{f"{name} right": fields[:, i] for i, name in enumerate(self.schema.fields)},
         }
 
-    def diagnostics(self) -> dict[str, Tensor]:
+    def way(self, batch: Batch, steps: int) -> Trace | None:
         assert self.predictor.decoder is not None
-        return self.predictor.decoder.diagnostics
+        z = self.predictor.encode(*self.with_mask(batch[0]))
+        return self.predictor.decoder.solve(z, steps=steps, trace=True).trace
 
 
 class Precision(SetAveragePrecision):
@@ -243,7 +245,7 @@ def make_input_encoder(data: FolderData, net: ImageModelSettings) -> nn.Module:
 
 def distances(schema: Schema) -> tuple[float, ...]:
     """At which average precision is measured, in the units of the data; only anywhere without a position."""
-    position = schema.fields.get(str(schema.to_dict().get("position")))
+    position = schema.fields.get(schema.position_field or "")
     if not isinstance(position, Real):
         return (torch.inf,)
     return (torch.inf, *(float(f"{share * position.unit:.2g}") for share in DISTANCES))

@@ -1,14 +1,12 @@
 """Train into a run folder, resume it, evaluate it."""
 
 import json
-import logging
 import math
 import os
 import platform
 import subprocess
-import warnings
+from contextlib import AbstractContextManager
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,10 @@ from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from safetensors.torch import save
 
-from ..errors import UsageError
+from .. import __version__
+from ..errors import UsageError, unknown
 from ..files import remove_remains, replacing
+from ..quiet import quiet
 from .callbacks import Bar, MetricsTable, Rounds, WholeFiles
 from .experiment import mixed_seed
 from .module import TrainingModule
@@ -115,6 +115,11 @@ def evaluate(run: Path, overrides: dict[str, Any] | None = None) -> dict[str, fl
     return {name.removeprefix("test/"): value for name, value in metrics.items()}
 
 
+def _calm() -> AbstractContextManager[None]:
+    """Lightning's advice about loaders and loggers does not apply to loaders that are tensors in memory."""
+    return quiet("lightning.pytorch", "lightning.fabric", warned_by="lightning")
+
+
 def _check_place(out: Path, resume: bool) -> None:
     """A run begins in a folder that is empty, and goes on in one of its own."""
     found = [path.name for path in out.iterdir()] if out.exists() else []
@@ -165,28 +170,21 @@ def make_trainer(settings: Settings, out: Path | None, monitor: str | None, quie
 
 
 def make_logger(name: str | None, out: Path) -> Any:
-    try:
-        return _logger(name, out)
-    except ModuleNotFoundError:
-        raise UsageError(f"trainer.logger={name} needs its package: pip install {name}") from None
+    from lightning.pytorch import loggers
 
-
-def _logger(name: str | None, out: Path) -> Any:
     if name is None:
         return False
-    if name == "tensorboard":
-        from lightning.pytorch.loggers import TensorBoardLogger
-
-        return TensorBoardLogger(out, name="", version="tensorboard", default_hp_metric=False)
-    if name == "wandb":
-        from lightning.pytorch.loggers import WandbLogger
-
-        return WandbLogger(save_dir=out, project="setpred")
-    if name == "mlflow":
-        from lightning.pytorch.loggers import MLFlowLogger
-
-        return MLFlowLogger(experiment_name="setpred", save_dir=str(out / "mlflow"))
-    raise UsageError(f"unknown trainer.logger {name!r}: there are {', '.join(LOGGERS)}")
+    makers = {
+        "tensorboard": lambda: loggers.TensorBoardLogger(out, "", "tensorboard", default_hp_metric=False),
+        "wandb": lambda: loggers.WandbLogger(save_dir=out, project="setpred"),
+        "mlflow": lambda: loggers.MLFlowLogger("setpred", save_dir=str(out / "mlflow")),
+    }
+    if name not in makers:
+        raise unknown("trainer.logger", name, LOGGERS)
+    try:
+        return makers[name]()
+    except ModuleNotFoundError:
+        raise UsageError(f"trainer.logger={name} needs its package: pip install {name}") from None
 
 
 def summary(settings: Settings, steps: int, seconds: float, metrics: Any) -> dict[str, Any]:
@@ -200,7 +198,7 @@ def summary(settings: Settings, steps: int, seconds: float, metrics: Any) -> dic
         "seconds": round(seconds, 1),
         "metrics": {name.removeprefix("test/"): value for name, value in metrics.items()},
         "versions": {
-            "setpred": version("setpred"),
+            "setpred": __version__,
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
@@ -223,14 +221,3 @@ def commit() -> str | None:
         return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-class _calm(warnings.catch_warnings):
-    """Lightning's advice about loaders and loggers does not apply to loaders that are tensors in memory."""
-
-    def __enter__(self) -> Any:
-        entered = super().__enter__()
-        warnings.filterwarnings("ignore", module="lightning")
-        for name in ("lightning.pytorch", "lightning.fabric"):
-            logging.getLogger(name).setLevel(logging.ERROR)
-        return entered

@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from glob import escape
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from torch import Tensor
 from ..data import scenes as renderer
 from ..data.clevr import CLEVR, CLEVR_SCHEMA
 from ..data.scenes import Scenes
-from ..data.scenes.picture import in_threads
+from ..data.threads import in_threads
 from ..errors import UsageError, asked
 from ..files import replacing
 from .experiment import mixed_seed
@@ -27,6 +28,8 @@ from .experiment import mixed_seed
 RENDERED = "scenes"
 SPLITS = ("train", "val")
 BLOCK = 64
+RENDERER = ("camera", "look", "picture", "render", "shapes", "world")
+"""The modules that decide what a rendered scene looks like."""
 
 Make = Callable[[range], Tensor]
 
@@ -62,7 +65,7 @@ class SceneSplit:
                 return CLEVR_SCHEMA.encode_batch(scenes.scene(i).objects for i in part)[0]
 
             return self._stored("sets", "arranging", shape, "<f4", encode)
-        return self._read().sets[: self.count]
+        return self._files.sets[: self.count]
 
     def images(self) -> Tensor:
         """`[count, 3, size, size]` in bytes."""
@@ -70,7 +73,7 @@ class SceneSplit:
         if self.source == RENDERED:
             scenes = self.rendered()
             return self._stored(f"images-{self.size}", "rendering", shape, "|u1", lambda part: scenes.batch(part)[0])
-        files = self._read()
+        files = self._files
 
         def read(part: range) -> Tensor:
             with asked():
@@ -82,7 +85,8 @@ class SceneSplit:
         """The scenes behind a rendered split, the same for every size and count."""
         return Scenes(size=self.size, seed=mixed_seed(SPLITS.index(self.split)))
 
-    def _read(self) -> CLEVR:
+    @cached_property
+    def _files(self) -> CLEVR:
         try:
             files = CLEVR(self.source, self.split, self.size)
         except ValueError as error:
@@ -123,8 +127,8 @@ class SceneSplit:
         """A name that changes when the scenes would: with the code of the renderer, or the file of the scenes."""
         if self.source == RENDERED:
             name = RENDERED
-            code = [path.read_bytes() for path in sorted(Path(renderer.__file__).parent.glob("*.py"))]
-            digest = hashlib.sha1(b"".join(code))
+            folder = Path(renderer.__file__).parent
+            digest = hashlib.sha1(b"".join((folder / f"{name}.py").read_bytes() for name in RENDERER))
         else:
             root = Path(self.source).resolve()
             listing = (root / "scenes" / f"CLEVR_{self.split}_scenes.json").stat()

@@ -159,7 +159,7 @@ def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
             value = read_yaml(text)
         except ValueError:
             raise UsageError(f"{word!r}: the value {text!r} cannot be read") from None
-        overrides[key] = None if isinstance(value, str) and value.lower() == "none" else value
+        overrides[key] = _or_none(value)
     return overrides
 
 
@@ -176,6 +176,11 @@ def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def _or_none(value: Any) -> Any:
+    """The word as people write it is the value."""
+    return None if isinstance(value, str) and value.lower() == "none" else value
+
+
 def _set(config: DictConfig, key: str, value: Any, known: Sequence[str]) -> None:
     if key not in known:
         near = get_close_matches(key, known, n=1, cutoff=0.5) or get_close_matches(
@@ -183,6 +188,7 @@ def _set(config: DictConfig, key: str, value: Any, known: Sequence[str]) -> None
         )
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
         raise UsageError(f"unknown setting {key!r}: {hint}")
+    value = _or_none(value)
     whole = NUMBER.fullmatch(str(value)) and float(value).is_integer()
     if whole and isinstance(OmegaConf.select(config, key), int):
         value = int(float(value))  # 1e4 is a whole number to the person who wrote it

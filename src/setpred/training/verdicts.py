@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .. import equivariance
-from ..baselines import SlotAttention
+from ..baselines import SlotAttention, Transformer
 from ..decoder import SetDecoder
 from ..equivariance import Report
 from ..errors import UsageError, unknown
@@ -93,7 +93,7 @@ def _check_numbering(experiment: Numbering) -> Report:
                 return model(sets, init=0.1 * noise)
 
         return equivariance.check(number, inputs, noise_dim=n, noise="joint")
-    if experiment.settings.model == "transformer-random-pe":
-        width = experiment.settings.net.hidden // 2
-        return equivariance.check(lambda x, noise: model(x, noise=noise), inputs, noise_dim=width, noise="fixed")
+    if isinstance(model, Transformer) and model.pe == "random":
+        noise_dim = model.noise_dim
+        return equivariance.check(lambda x, noise: model(x, noise=noise), inputs, noise_dim=noise_dim, noise="fixed")
     return equivariance.check(model, inputs)

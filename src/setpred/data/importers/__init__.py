@@ -3,8 +3,8 @@
 A folder appears whole or not at all, and one that exists is never touched.
 """
 
-from setpred.data.importers.coco import from_coco
-from setpred.data.importers.table import from_csv
-from setpred.data.importers.write import Imported
+from .coco import from_coco
+from .table import from_csv
+from .write import Imported
 
 __all__ = ["Imported", "from_coco", "from_csv"]

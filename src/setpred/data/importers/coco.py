@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from setpred.data.importers.write import Imported, image_name, write_folder
-from setpred.data.records import DataError, Problems
-from setpred.schema import Category, Real, Schema
-from setpred.schema.values import finite, short
+from ...schema import Category, Real, Schema
+from ...schema.values import finite, short
+from ..records import DataError, Problems
+from .write import Imported, image_name, write_folder
 
 
 def from_coco(json_path: str | Path, images_dir: str | Path, out: str | Path, val: float = 0.1) -> Imported:

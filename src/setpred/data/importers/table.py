@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from setpred.data.importers.write import Imported, image_name, write_folder
-from setpred.data.infer import inspect_objects
-from setpred.data.inputs import numbers
-from setpred.data.records import DataError, Problems
-from setpred.schema import Schema
-from setpred.schema.values import finite, short
+from ...schema import Schema
+from ...schema.values import finite, short
+from ..infer import inspect_objects
+from ..inputs import numbers
+from ..records import DataError, Problems
+from .write import Imported, image_name, write_folder
 
 
 def from_csv(

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from setpred.data.folder import schema_text
-from setpred.data.inputs import path_inside
-from setpred.data.records import DataError
-from setpred.schema import Schema
-from setpred.schema.values import short
+from ...schema import Schema
+from ...schema.values import short
+from ..folder import schema_text
+from ..inputs import path_inside
+from ..records import DataError
 
 IMAGES = "images/"
 

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from setpred.data.clevr import CLEVR_SCHEMA
-from setpred.data.scenes.picture import in_threads, picture
-from setpred.data.scenes.world import Scene, sample
+from ..clevr import CLEVR_SCHEMA
+from ..threads import in_threads
+from .picture import picture
+from .world import Scene, sample
 
 
 class Scenes(Dataset[tuple[Tensor, Tensor, Tensor]]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -11,9 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from setpred.data.scenes import camera
-from setpred.data.scenes.picture import in_threads, picture
-from setpred.data.scenes.world import sample
+from ...files import replacing
+from ..threads import in_threads
+from . import camera
+from .picture import picture
+from .world import sample
 
 Progress = Callable[[int, int], None]
 
@@ -54,10 +55,9 @@ def write(
             if progress is not None:
                 progress(len(scenes), count)
         text = json.dumps({"info": {"split": split, "version": "1.0", "seed": seed}, "scenes": scenes})
-        unlisted = listing.with_name(f".{listing.name}")
-        unlisted.write_text(text, encoding="utf-8")
-        os.replace(unfinished, images)
-        os.replace(unlisted, listing)
+        with replacing(listing) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+            unfinished.replace(images)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return out

@@ -15,10 +15,10 @@ from math import cos, pi, sin, sqrt
 
 import numpy as np
 
-from setpred.data.scenes import camera
-from setpred.data.scenes.look import AMBIENT, BACKDROP, BLUR, BOUNCE, DARK, FLOOR, GLARE, GLOSS, METAL, SHEEN, UNDER
-from setpred.data.scenes.shapes import FAR, approach, hit, normal
-from setpred.kernels.lanes import compiled
+from ...kernels.jit import compiled
+from . import camera
+from .look import AMBIENT, BACKDROP, BLUR, BOUNCE, DARK, FLOOR, GLARE, GLOSS, METAL, SHEEN, UNDER
+from .shapes import FAR, approach, hit, normal
 
 ON_NOTHING, ON_WALL, ON_FLOOR = -3, -2, -1
 # Where the samples of a pixel lie, in half steps of a rotated grid, and to which side they look in a mirror.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from setpred.kernels.lanes import compiled
+from ...kernels.jit import compiled
 
 CUBE, SPHERE, CYLINDER = 0, 1, 2
 HALF = 0.99

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setpred.data.scenes import camera, look, render
-from setpred.data.scenes.shapes import CUBE_BOUND, CYLINDER_BOUND
-from setpred.kernels.lanes import compiled
+from ...kernels.jit import compiled
+from . import camera, look, render
+from .shapes import CUBE_BOUND, CYLINDER_BOUND
 
 SIZES = {"large": 0.7, "small": 0.35}
 SHAPES = ("cube", "sphere", "cylinder")
