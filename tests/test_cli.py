@@ -187,3 +187,49 @@ def test_bench_quick_has_all_ratios(setpred, tmp_path):
     assert all(row["naive_over_ours"] > 0 and row["unrolled_over_ours"] > 0 for row in results["training_step"])
     assert results["memory"][-1]["idspn_growth"] <= 0.02
     assert (tmp_path / "bench.png").stat().st_size > 10_000
+
+
+def test_evaluate_does_what_it_is_asked_or_says_why_not(setpred):
+    assert setpred("train", "autoencoding", "--preset", "quick", "--out", "run", *TINY[:1], *TINY[2:])[0] == 0
+    for word, answer in (
+        ("solver.steps=5", "solver.steps is for training: evaluate with steps=5"),
+        ("solver.eval_steps=5", "solver.eval_steps is for training: evaluate with steps=5"),
+        ("net.pool=mean", "net.pool is what the weights were trained with"),
+        ("optim.lr=1", "optim.lr is what the weights were trained with"),
+        ("adjoint.name=unrolled", "adjoint.name is what the weights were trained with"),
+    ):
+        code, _, err = setpred("evaluate", "run", word)
+        assert (code, answer in err) == (2, True), err
+    assert (
+        setpred("train", "numbering", "--preset", "quick", "--model", "deepsets", "--out", "plain", *TINY[:-1])[0] == 0
+    )
+    code, out, _ = setpred("evaluate", "plain", "data.test=16", "--json")
+    assert code == 0
+    assert list(json.loads(out)) == ["test"], "a model without iterations has no number of them"
+
+
+def test_the_table_after_training_names_the_step_it_stopped_at(setpred, tmp_path):
+    words = ["--preset", "quick", "--model", "deepsets", "--out", "run", *TINY[:3], *TINY[4:-1]]
+    code, out, _ = setpred("train", "numbering", *words, "optim.steps=600", "trainer.patience=1")
+    assert code == 0
+    steps = json.loads((tmp_path / "run" / "result.json").read_text())["steps"]
+    assert steps < 600
+    assert f"│ {steps}" in out.replace("┃", "│")
+
+
+def test_names_of_fields_are_shown_as_they_are(capsys):
+    from setpred.cli import show_metrics
+
+    show_metrics({"4": {"width [mm] right": 0.5, "speed [/s] right": 0.25}}, "step")
+    out = capsys.readouterr().out
+    assert "width [mm] right" in out
+    assert "speed [/s] right" in out
+
+
+def test_figures_do_not_replace_a_file(setpred, tmp_path):
+    assert setpred("train", "autoencoding", "--preset", "quick", "--out", "run", *TINY[:1], *TINY[2:])[0] == 0
+    (tmp_path / "taken").write_text("mine")
+    code, _, err = setpred("report", "run", "--figures", "taken")
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1
+    assert (tmp_path / "taken").read_text() == "mine"

@@ -68,7 +68,7 @@ def test_training_gives_the_same_bits_alone_and_beside_others(tmp_path):
     words = ["n=2", "d=2", "steps=10", "model=idspn", *tiny]
     (alone,) = make_plan("autoencoding", [*words, "seeds=1"], tmp_path / "alone").runs
     beside = make_plan("autoencoding", [*words, "seeds=0-1"], tmp_path / "beside").runs
-    assert run_all([alone], workers=1) == run_all(beside, workers=2) == []
+    assert run_all([alone], workers=1) == run_all(beside, workers=2) == {}
     weights = [(run.folder / "model.safetensors").read_bytes() for run in (alone, beside[1], beside[0])]
     assert weights[0] == weights[1]
     assert weights[0] != weights[2], "another seed"

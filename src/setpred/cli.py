@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from . import __version__
@@ -41,7 +42,17 @@ def every_command(
     """What all commands have in common."""
 
 
-REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
+REFUSALS = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EEXIST,
+    errno.EISDIR,
+)
 """Errors of the system that a person can do something about."""
 
 Overrides = Annotated[
@@ -94,7 +105,7 @@ def train(
     except ValueError as error:  # the library refuses, such as weights that are no longer numbers
         raise UsageError(f"training stopped: {str(error).splitlines()[0]}") from None
     if speaks():
-        show_metrics({str(settings.optim.steps): result["metrics"]}, "step")
+        show_metrics({str(result["steps"]): result["metrics"]}, "step")
         typer.echo(f"{folder} ({result['seconds']:.0f} s). Next: setpred report {folder}")
 
 
@@ -113,14 +124,20 @@ def evaluate(
     changes = parse_overrides(words or [])
     asked = changes.pop("steps", None)
     settings = read_config(run)
-    counts = [settings.solver.eval_steps or settings.solver.steps] if asked is None else _whole_numbers(asked)
-    if asked is not None and settings.model in find_task(settings.task).without_decoder:
-        raise UsageError(f"{settings.model} has no iterations: evaluate it without steps=")
-    rows = {str(count): run_evaluation(run, {**changes, "solver.eval_steps": count}) for count in counts}
+    if settings.model in find_task(settings.task).without_decoder:
+        if asked is not None:
+            raise UsageError(f"{settings.model} has no iterations: evaluate it without steps=")
+        rows = {"test": run_evaluation(run, changes)}
+    else:
+        for key in ("solver.steps", "solver.eval_steps"):
+            if key in changes:
+                raise UsageError(f"{key} is for training: evaluate with steps={changes[key]}")
+        counts = [settings.solver.eval_steps or settings.solver.steps] if asked is None else _whole_numbers(asked)
+        rows = {str(count): run_evaluation(run, {**changes, "solver.eval_steps": count}) for count in counts}
     if as_json:
         typer.echo(json.dumps(rows))
     else:
-        show_metrics(rows, "iterations")
+        show_metrics(rows, "" if "test" in rows else "iterations")
 
 
 @app.command()
@@ -261,7 +278,7 @@ def show_metrics(columns: dict[str, dict[str, float]], label: str) -> None:
     table = Table(label, *(Column(name, justify="right") for name in columns))
     for metric in dict.fromkeys(name for metrics in columns.values() for name in metrics):
         values = (metrics.get(metric) for metrics in columns.values())
-        table.add_row(metric, *("–" if value is None else f"{value:.4g}" for value in values))
+        table.add_row(escape(metric), *("–" if value is None else f"{value:.4g}" for value in values))
     Console().print(table)
 
 

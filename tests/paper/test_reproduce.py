@@ -1,6 +1,7 @@
 """Runs of a table are trained in processes that nothing can make lose more than a round."""
 
 import csv
+import fcntl
 import json
 import os
 import signal
@@ -163,12 +164,12 @@ def test_a_killed_run_is_reported_the_others_go_on_and_the_next_call_resumes_it(
     thread.start()
     remarks = run_all(plan.runs, workers=2)
     thread.join()
-    assert remarks == [f"{killed.name} was ended by signal 9: the next call goes on from its last round"]
+    assert remarks == {killed.folder: "was ended by signal 9: the next call goes on from its last round"}
     assert (other.folder / "result.json").exists()
     assert not (killed.folder / "result.json").exists()
 
     rounds = (killed.folder / "metrics.csv").read_text().splitlines()
-    assert run_all(plan.runs, workers=2) == []
+    assert run_all(plan.runs, workers=2) == {}
     assert (killed.folder / "result.json").exists()
     assert (killed.folder / "metrics.csv").read_text().splitlines()[1:2] == rounds[1:2], (
         "the first round is not repeated"
@@ -198,9 +199,24 @@ def test_processes_end_with_the_one_that_started_them_and_nobody_trains_a_run_tw
     try:
         children = [child_of(run) for run in runs]
         wait_for(lambda: all((run.folder / "checkpoints" / "last.ckpt").exists() for run in runs))
-        assert run_all(runs) == [f"{run.name} is being trained by another process" for run in runs]
+        assert run_all(runs) == {run.folder: "is being trained by another process" for run in runs}
         assert all(map(is_running, children))
     finally:
         parent.send_signal(how)
         parent.wait(timeout=30)
     wait_for(lambda: not any(map(is_running, children)), seconds=15)
+
+
+def test_a_sweep_shows_what_is_finished_and_remarks_stand_with_their_own_table(tmp_path):
+    asked = words("model=idspn", "seeds=0", steps=6)
+    run_table("autoencoding", [*asked, "optim.lr=0.001"], out=tmp_path, workers=1)
+    sweep = [*asked, "optim.lr=0.001", "optim.lr=0.0003"]
+    (there,) = run_tables("autoencoding", sweep, tmp_path, workers=0)
+    assert there.rows[0].values
+    (other,) = make_plan("autoencoding", [*asked, "optim.lr=0.0003"], tmp_path).runs
+    other.folder.mkdir(parents=True)
+    with (other.folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        first, second = run_tables("autoencoding", sweep, tmp_path, workers=1)
+    assert first.remarks == ()
+    assert second.remarks == (f"{other.name} is being trained by another process",)

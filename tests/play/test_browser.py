@@ -135,6 +135,45 @@ def test_points_are_added_moved_and_removed_by_keyboard(visit):
     expect(page.locator("#model-mean .found path")).to_have_count(15)
 
 
+def test_a_double_click_removes_the_point_it_hits_and_leaves_the_one_it_makes(visit):
+    page = visit("points")
+    expect(page.locator("#error-fs")).not_to_be_empty()
+    page.locator("#size").press("ArrowLeft")
+    expect(page.locator("#count")).to_have_text("15 of 16")
+    expect(page.locator("#points-code code")).to_contain_text("points")
+    page.locator("#editor .handles > g .handle").nth(3).dblclick(force=True)
+    expect(page.locator("#count")).to_have_text("14 of 16")
+    page.locator("#editor").dblclick(position={"x": 4, "y": 4})
+    expect(page.locator("#count")).to_have_text("15 of 16")
+
+
+def test_fewer_points_of_a_digit_are_still_that_digit(visit):
+    page = visit("points")
+    expect(page.locator("#count")).to_have_text("16 of 16")
+    places = page.locator("#editor .handles > g").evaluate_all("all => all.map((g) => g.getAttribute('transform'))")
+    page.locator("#size").press("ArrowLeft")
+    expect(page.locator("#count")).to_have_text("15 of 16")
+    page.locator("#size").press("ArrowRight")
+    expect(page.locator("#count")).to_have_text("16 of 16")
+    assert places == page.locator("#editor .handles > g").evaluate_all(
+        "all => all.map((g) => g.getAttribute('transform'))"
+    )
+
+
+def test_answers_of_the_lab_are_shown_with_what_was_asked(visit):
+    page = visit("lab")
+    page.evaluate("""() => {
+        const message = document.querySelector("#message");
+        window.said = [];
+        new MutationObserver(() => window.said.push(message.textContent)).observe(message, { childList: true });
+    }""")
+    page.locator("#lab-subject").select_option("fs")
+    for _ in range(2):
+        page.get_by_role("button", name="Duplicate element 0").click()
+    expect(page.locator("#lab-comparison tbody tr")).to_have_count(6)
+    assert not any(page.evaluate("window.said")), "an answer for fewer elements was drawn as one for more"
+
+
 def test_the_way_is_played_and_can_be_stopped(visit):
     page = visit("points", reduced_motion="no-preference")
     expect(page.locator("#error-fs")).not_to_be_empty()

@@ -12,7 +12,9 @@ from setpred.errors import UsageError
 from setpred.report import report
 from setpred.report.averages import averages, published
 from setpred.report.evidence import gather, wrong_numbers
+from setpred.report.examples import example_figure
 from setpred.report.runs import describe, label, read_run
+from setpred.schema import Category, Real, Schema
 from setpred.training.run import train
 from setpred.training.run_folder import write_config
 from setpred.training.tasks import make_settings
@@ -219,3 +221,38 @@ def test_wrong_requests_are_told_in_one_line(folder, tmp_path):
     with pytest.raises(UsageError, match="is a folder: name the HTML file"):
         report([folder / "autoencoding-idspn-0"], tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_that_differ_in_what_one_of_them_lacks_are_told_apart(tmp_path):
+    runs = [read_run(tiny(tmp_path, "autoencoding", "idspn", **more)) for more in ({}, {"solver__clip": 10.0})]
+    assert [describe(run, runs) for run in runs] == ["solver.clip=none", "solver.clip=10.0"]
+    assert label(runs[0], runs) != label(runs[1], runs)
+
+
+def test_the_grid_lays_models_only_over_the_sets_that_they_were_given(tmp_path, monkeypatch):
+    from setpred.report import sets
+
+    shown = [
+        gather(read_run(tiny(tmp_path, "autoencoding", model, seed))) for model, seed in (("idspn", 0), ("dspn", 1))
+    ]
+    drawn = []
+    monkeypatch.setattr(sets, "_points", lambda axes, points, colour, marker, name: drawn.append(name))
+    sets.grid(shown)
+    assert drawn == [shown[0].run.name]
+
+
+def test_runs_with_few_test_examples_stand_beside_others(tmp_path):
+    runs = [tiny(tmp_path, "autoencoding", "idspn"), tiny(tmp_path, "autoencoding", "dspn", data__test=2)]
+    report(runs, tmp_path / "report.html")
+    assert "worst of 2 to 64 test sets" in (tmp_path / "report.html").read_text()
+
+
+def test_a_dollar_in_a_name_is_no_mathematics(tmp_path):
+    schema = Schema({"at": Real(2), "kind": Category("$_$", "$10")}, size=2)
+    objects = [
+        {"at": [0.0, 1.0], "kind": "$_$", "confidence": 1.0},
+        {"at": [1.0, 0.0], "kind": "$10", "confidence": 1.0},
+    ]
+    figure = example_figure(schema, "vector", ["$a$_$"], [torch.zeros(3)], [objects])
+    figure.savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").exists()

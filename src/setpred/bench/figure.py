@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from ..files import replacing
 from ..report.look import BLUE, GREY, MUTED, VERMILION, panel, style
 
 
@@ -24,7 +25,8 @@ def draw(results: dict[str, Any], path: Path) -> Path:
         if growth:
             axes[2].set(title="Growth of 10 iterations", xlabel="size, dim or batch", ylabel="milliseconds")
             axes[2].legend()
-        figure.savefig(path, dpi=150)
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format="png", dpi=150)
     return path
 
 

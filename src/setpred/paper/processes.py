@@ -30,19 +30,20 @@ def gpus() -> list[str]:
     return visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
 
 
-def run_all(runs: Sequence[Run], workers: int | None = None) -> list[str]:
+def run_all(runs: Sequence[Run], workers: int | None = None) -> dict[Path, str]:
     """Train what is not finished, `workers` runs at a time: by default one a GPU, or one a core where there is none.
 
-    Returns what a person should know of runs that were neither finished nor failed. An interrupt ends the processes
-    and goes on to the caller; runs that were under way resume at their last round when asked for again.
+    Returns what a person should know of runs that were neither finished nor failed, by their folders. An interrupt
+    ends the processes and goes on to the caller; runs that were under way resume at their last round when asked for
+    again.
     """
     outcomes = [read_outcome(run) for run in runs]
     waiting = deque(outcome.run for outcome in outcomes if not outcome.final)
     if not waiting:
-        return []
+        return {}
     cuda = gpus() if waiting[0].settings.trainer.accelerator != "cpu" else []
     slots = max(1, min(workers or len(cuda) or cores(), len(waiting)))
-    remarks: list[str] = []
+    remarks: dict[Path, str] = {}
     running: dict[int, tuple[Run, subprocess.Popen[bytes]]] = {}
     with Display(runs) as shown:
         for outcome in outcomes:
@@ -55,8 +56,8 @@ def run_all(runs: Sequence[Run], workers: int | None = None) -> list[str]:
                         run = waiting.popleft()
                         process = start(run, max(1, cores() // slots), cuda[slot % len(cuda)] if cuda else None)
                         if process is None:
-                            remarks.append(f"{run.name} is being trained by another process")
-                            shown.remark(remarks[-1])
+                            remarks[run.folder] = "is being trained by another process"
+                            shown.remark(f"{run.name} {remarks[run.folder]}")
                         else:
                             running[slot] = run, process
                             shown.started(run)
@@ -68,7 +69,7 @@ def run_all(runs: Sequence[Run], workers: int | None = None) -> list[str]:
                         outcome = how_it_ended(run, process)
                         shown.ended(outcome)
                         if outcome.status == "unfinished":
-                            remarks.append(f"{run.name} {outcome.reason}")
+                            remarks[run.folder] = outcome.reason
         finally:
             for _, process in running.values():
                 end(process)

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
@@ -23,13 +24,14 @@ PATIENCE = 60.0
 """Seconds in which the process of a worker that died must have let go of its run."""
 
 
-def run_all(runs: Sequence[Run], address: str, workers: int | None = None) -> list[str]:
+def run_all(runs: Sequence[Run], address: str, workers: int | None = None) -> dict[Path, str]:
     """As `processes.run_all`, on the cluster at `address`: by default a run a GPU, or a core where there are none."""
     ray = connected(address)
+    named = {run.folder.resolve(): run.folder for run in runs}
     runs = [replace(run, folder=run.folder.resolve()) for run in runs]
     outcomes = [read_outcome(run) for run in runs]
     waiting = deque(outcome.run for outcome in outcomes if not outcome.final)
-    remarks: list[str] = []
+    remarks: dict[Path, str] = {}
     running: dict[Any, Run] = {}
     with Display(runs) as shown:
         for outcome in outcomes:
@@ -52,7 +54,7 @@ def run_all(runs: Sequence[Run], address: str, workers: int | None = None) -> li
                     run = running.pop(reference)
                     remark = _remark(ray, reference)
                     shown.ended(replace(read_outcome(run), reason=remark) if remark else read_outcome(run))
-                    remarks += [f"{run.name} {remark}"] if remark else []
+                    remarks |= {named[run.folder]: remark} if remark else {}
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)

@@ -39,14 +39,17 @@ def run_tables(
         raise UsageError(f"{len(plans)} tables do not fit into one file: use --keep FOLDER, or give each setting once")
     runs = list({run.folder: run for plan in plans for run in plan.runs}.values())
     if workers == 0:
-        remarks = []
+        remarks = {}
     elif ray is None:
         remarks = run_all(runs, workers)
     else:
         remarks = ray_runs.run_all(runs, ray, workers)
     comparisons = [compare(plan, remarks) for plan in plans]
     if workers == 0:
-        comparisons = [comparison.begun() for comparison in comparisons]
+        comparisons = [begun for comparison in comparisons if (begun := comparison.begun()).rows]
+        if not comparisons:
+            folders = ", ".join(str(plan.folder) for plan in plans)
+            raise UsageError(f"no run of this part is finished in {folders}: train it, without --workers 0")
     for path in to:
         write(comparisons[0], path)
     return comparisons

@@ -1,8 +1,10 @@
 """Ours beside the published, with a verdict a cell."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
 
 from ..errors import UsageError
 from .outcomes import Outcome, read_outcome
@@ -49,10 +51,7 @@ class Comparison:
 
     def begun(self) -> "Comparison":
         """The rows of which a run is finished or has diverged."""
-        rows = tuple(row for row in self.rows if any(o.final for o in row.outcomes))
-        if not rows:
-            raise UsageError(f"no run of this part is finished in {self.plan.folder}: train it, without --workers 0")
-        return replace(self, rows=rows)
+        return replace(self, rows=tuple(row for row in self.rows if any(o.final for o in row.outcomes)))
 
     @property
     def commits(self) -> list[str]:
@@ -71,15 +70,16 @@ class Comparison:
         return sorted({str(o.result.get(key) or "unknown") for o in self.outcomes if o.result})
 
 
-def compare(plan: Plan, remarks: Sequence[str] = ()) -> Comparison:
-    """Read every run folder of the plan."""
+def compare(plan: Plan, remarks: Mapping[Path, str] = MappingProxyType({})) -> Comparison:
+    """Read every run folder of the plan; `remarks` are of some of them."""
     table, rows = plan.table, []
     for cell, runs in plan.cells:
         outcomes = tuple(read_outcome(run) for run in runs)
         values = tuple(table.scale * _metric(o, cell.metric) for o in outcomes if o.status == "finished")
-        said = verdict(table, cell, statistics.fmean(values)) if values and plan.comparable else ""
-        rows.append(Row(cell, table.models[cell.model].name, outcomes, values, said))
-    return Comparison(plan, tuple(rows), tuple(remarks))
+        judged = verdict(table, cell, statistics.fmean(values)) if values and plan.comparable else ""
+        rows.append(Row(cell, table.models[cell.model].name, outcomes, values, judged))
+    said = (f"{run.name} {remarks[run.folder]}" for run in plan.runs if run.folder in remarks)
+    return Comparison(plan, tuple(rows), tuple(said))
 
 
 def verdict(table: Table, cell: Cell, mean: float) -> str:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .evidence import Evidence
-from .look import INK, MUTED, PAPER, legend_below, model_style, panel
+from .look import INK, MUTED, PAPER, legend_below, model_style, panel, plain
 from .runs import Run, label, problem_letters
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def loss_curves(runs: Sequence[Run]) -> "Figure":
             axes.plot(steps, run.curve["val/loss"], linestyle=":", linewidth=1.2, color=colour)
     if any("val/loss" in run.curve for run in runs):
         axes.plot([], [], linestyle=":", color=INK, linewidth=1.2, label="validation")
-    axes.set(xlabel="training step", title=f"{problem_letters(runs[0])}: training loss")
+    axes.set(xlabel="training step", title=f"{plain(problem_letters(runs[0]))}: training loss")
     _log_if_wide(axes, (value for run in runs for value in run.curve.get("train/loss", [])))
     legend_below(figure, axes, columns=1 if len(runs) < 4 else 2)
     return figure
@@ -47,7 +47,9 @@ def accuracy_curves(runs: Sequence[Run]) -> "Figure":
         common = {"marker": mark, "markersize": 3.5, "markevery": max(1, len(steps) // 8)}
         axes.plot(steps, percent, color=colour, linestyle=dashes, label=name, clip_on=False, **common)
     axes.set(
-        xlabel="training step", title=f"{problem_letters(runs[0])}: validation sets entirely right, %", ylim=(0, 100)
+        xlabel="training step",
+        title=f"{plain(problem_letters(runs[0]))}: validation sets entirely right, %",
+        ylim=(0, 100),
     )
     legend_below(figure, axes, columns=1 if len(runs) < 4 else 2)
     return figure
@@ -74,7 +76,7 @@ def inner_optimisation(shown: Sequence[Evidence], what: str) -> "Figure":
         axes.axvline(steps, color=MUTED, linestyle=(0, (2, 2)), linewidth=1)
         axes.text(steps, 1.0, f" T={steps}", transform=axes.get_xaxis_transform(), va="top", color=MUTED, fontsize=8)
     title = {"objective": "inner objective, what is minimised", "error": "error of the set, what is wanted"}
-    axes.set(xlabel="inner iteration", title=f"{problem_letters(runs[0])}: {title[what]}")
+    axes.set(xlabel="inner iteration", title=f"{plain(problem_letters(runs[0]))}: {title[what]}")
     axes.margins(x=0.01)
     _log_if_wide(axes, medians)
     legend_below(figure, axes, columns=1 if len(runs) < 4 else 2)

@@ -13,7 +13,22 @@ from ..files import replacing
 from ..schema import Category, Real, Schema
 from ..training.own import read_schema
 from .evidence import Evidence
-from .look import BLUE, BROWN, FAINT, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION, legend_below, panel, style
+from .look import (
+    BLUE,
+    BROWN,
+    FAINT,
+    GREEN,
+    INK,
+    MUTED,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    legend_below,
+    panel,
+    plain,
+    style,
+)
 from .runs import Run, label
 
 if TYPE_CHECKING:
@@ -53,7 +68,7 @@ def predicted_examples(evidence: Evidence, chosen: Sequence[int], among: Sequenc
             inputs.append(evidence.inputs[example])
             objects.append(schema.decode(sets[example]))
     figure = example_figure(schema, kind, titles, inputs, objects)
-    figure.suptitle(label(run, among), x=0.01, ha="left", fontsize=9.5, fontweight="bold")
+    figure.suptitle(plain(label(run, among)), x=0.01, ha="left", fontsize=9.5, fontweight="bold")
     return figure
 
 
@@ -76,7 +91,7 @@ def example_figure(
     )
     for column, (title, given, things) in enumerate(zip(titles, inputs, objects, strict=True)):
         count = f"{len(things)} object{'' if len(things) == 1 else 's'}"
-        axes[0][column].set_title(f"{title}: {count}", fontsize=8.5, fontweight="normal")
+        axes[0][column].set_title(plain(f"{title}: {count}"), fontsize=8.5, fontweight="normal")
         _draw_input(axes[0][column], kind, given)
         if boxes:
             _draw_boxes(axes[0][column], schema, things)
@@ -87,7 +102,7 @@ def example_figure(
         _share_frame(axes[1], down=kind == "image" and schema.fields[str(position)].dim == 2)
     if (category := _category(schema)) is not None:
         for name, colour, marker in _looks(schema)[:12]:
-            axes[-1][0].scatter([], [], color=colour, marker=marker, s=24, label=f"{category} {name}")
+            axes[-1][0].scatter([], [], color=colour, marker=marker, s=24, label=plain(f"{category} {name}"))
         legend_below(figure, axes[-1][0], columns=2 * len(titles))
     return figure
 
@@ -153,7 +168,7 @@ def _draw_words(axes: "Axes", schema: Schema, things: Objects, lines: int) -> No
         texts.append(f"and {len(things) - len(told)} more")
     for line, text in enumerate(texts):
         short = text if len(text) <= 44 else f"{text[:43]}…"
-        axes.text(0, line + 0.5, short, fontsize=6.5, va="center", color=INK if line < len(told) else MUTED)
+        axes.text(0, line + 0.5, plain(short), fontsize=6.5, va="center", color=INK if line < len(told) else MUTED)
     if not texts:
         axes.text(0, 0.5, "no objects", fontsize=6.5, va="center", color=FAINT)
 

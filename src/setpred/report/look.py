@@ -130,3 +130,8 @@ def as_svg(figure: "Figure", name: str) -> str:
     for colour, variable in VARIABLES.items():
         svg = svg.replace(colour, f"var(--{variable})")
     return svg
+
+
+def plain(text: str) -> str:
+    """Text from people, in which a dollar is a dollar: matplotlib reads mathematics between two of them."""
+    return text.replace("$", r"\$")

@@ -55,7 +55,6 @@ def gather_all(runs: Sequence[Run]) -> tuple[list[Evidence], list[str]]:
 
 
 def save_figures(sections: Sequence[Section], folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     drawings = [block for section in sections for block in section.blocks if isinstance(block, Drawing)]
     for drawing in drawings:
         for number, figure in enumerate(drawing.panels, start=1):

@@ -138,7 +138,7 @@ def describe(run: Run, among: Iterable[Run], without: tuple[str, ...] = (), alwa
     others = list(among)
     keys = dict.fromkeys([*SHORT, *(key for other in others for key in other.changes)])
     differ = {key for key in keys if len({other[key] for other in others if _has(other, key)}) > 1}
-    said = differ | set(ALWAYS) if always else differ
+    said = differ | {key for key in ALWAYS if run[key] is not None} if always else differ
     words = [key for key in keys if key in said and key not in without and _has(run, key)]
     return ", ".join(f"{SHORT.get(key, key)}={_short(run[key])}" for key in words)
 
@@ -202,8 +202,11 @@ def in_order(runs: list[Run]) -> list[Run]:
 
 
 def _has(run: Run, key: str) -> bool:
-    return run[key] is not None and (run.iterates or not key.startswith(("solver.", "adjoint.", "init.")))
+    """Whether its task and its model have such a setting, be it none."""
+    return key in run.asked and (run.iterates or not key.startswith(("solver.", "adjoint.", "init.", "restart.")))
 
 
 def _short(value: Any) -> str:
+    if value is None:
+        return "none"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -163,8 +163,7 @@ def examples(shown: Sequence[Evidence]) -> Section:
             section.blocks.append(Drawing(f"examples-{number}", sentence, panels, wide=True))
         else:
             sentence = f"{name}: the first test sets{_first_two(runs[0])}. A good prediction sits in its circle."
-            first = range(min(SHOWN, len(group[0].target)))
-            panels = [example_sets(evidence, first, runs) for evidence in group]
+            panels = [example_sets(evidence, range(min(SHOWN, len(evidence.target))), runs) for evidence in group]
             section.blocks.append(Drawing(f"examples-{number}", sentence, panels))
     points = _largest_iterations([evidence for evidence in shown if evidence.run.task == "autoencoding"])
     if len({(e.run["data.n"], e.run["data.d"]) for e in points}) > 1:
@@ -181,11 +180,12 @@ def failures(shown: Sequence[Evidence]) -> Section:
     section = Section("Worst failures")
     for number, group in enumerate(_by_problem(shown), start=1):
         runs = [evidence.run for evidence in group]
-        count = len(group[0].error)
+        sizes = sorted({len(evidence.error) for evidence in group})
+        count = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
         name = f"{runs[0].task.capitalize()}, {problem_name(runs[0])}"
         worst = [evidence.error.argsort(descending=True)[:SHOWN].tolist() for evidence in group]
         if runs[0].task == "numbering":
-            note = f"of {count:,} test sets the one with most wrong numbers; struck numbers are taken or too large."
+            note = f"of {count} test sets the one with most wrong numbers; struck numbers are taken or too large."
             made = [_numbered(e, chosen[0], runs) for e, chosen in zip(group, worst, strict=True)]
             section.blocks += [paragraph(f"{name}: {note}"), cards(made)]
         elif runs[0].task == "clevr":
@@ -199,7 +199,7 @@ def failures(shown: Sequence[Evidence]) -> Section:
         else:
             section.blocks += [heading(name), _tail(group)]
             sentence = (
-                f"The {len(worst[0])} worst of {count:,} test sets{_first_two(runs[0])}: look whether single elements "
+                f"The {len(worst[0])} worst of {count} test sets{_first_two(runs[0])}: look whether single elements "
                 "are lost or the whole set is blurred."
             )
             panels = [example_sets(evidence, chosen, runs) for evidence, chosen in zip(group, worst, strict=True)]

@@ -47,6 +47,7 @@ def grid(shown: Sequence[Evidence]) -> "Figure":
     for row, n in zip(axes, ns, strict=True):
         for cell, d in zip(row, ds, strict=True):
             here = [e for e in shown if (e.run["data.n"], e.run["data.d"]) == (n, d)]
+            here = [e for e in here if torch.equal(e.target[0], here[0].target[0])]  # other seeds have other sets
             if not here:
                 cell.set_axis_off()
                 continue

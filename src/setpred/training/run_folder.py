@@ -22,6 +22,8 @@ from .tasks import find_task, make_experiment
 
 HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.logger")
 """Where and how a run is computed and watched, not what it computes."""
+OF_TRAINING = ("net.pool", "net.relation", "optim.", "adjoint.", "data.train", "solver.schedule")
+"""Of a finished run these change nothing, or what its weights mean."""
 
 
 def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settings, Experiment]:
@@ -31,6 +33,10 @@ def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settin
         if key in (overrides or {}):
             raise UsageError(f"{key} of a finished run cannot be changed: train another one")
     settings = changed(trained, overrides or {})
+    before, after = (flatten(to_dict(either)) for either in (trained, settings))
+    for key in after:
+        if key.startswith(OF_TRAINING) and after[key] != before[key]:
+            raise UsageError(f"{key} is what the weights were trained with: train another run to change it")
     if settings.restart.share not in (None, trained.restart.share):
         raise UsageError("restart.share is learned in training: of a finished run it can only be none")
     try:

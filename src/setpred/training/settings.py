@@ -10,7 +10,6 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import UsageError
-from ..plain_yaml import read_yaml
 
 NAMES = ("task", "model", "preset", "seed")
 """What a run is called by; the rest is what it does."""
@@ -143,10 +142,10 @@ def changed(settings: Settings, changes: Mapping[str, Any]) -> Settings:
 
 
 def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
-    """`key=value` words as dotted keys and YAML values.
+    """`key=value` words as dotted keys and what they stand for; `changed` makes numbers of the text where they belong.
 
     >>> parse_overrides(["solver.steps=40", "net.pool=sum", "solver.clip=none"])
-    {'solver.steps': 40, 'net.pool': 'sum', 'solver.clip': None}
+    {'solver.steps': '40', 'net.pool': 'sum', 'solver.clip': None}
     """
     overrides = {}
     for word in words:
@@ -155,11 +154,7 @@ def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
             raise UsageError(f"{word!r} is not a setting: write key=value, such as solver.steps=40")
         if key in overrides:
             raise UsageError(f"{key} is given twice: write it once")
-        try:
-            value = read_yaml(text)
-        except ValueError:
-            raise UsageError(f"{word!r}: the value {text!r} cannot be read") from None
-        overrides[key] = _or_none(value)
+        overrides[key] = _or_none(text)
     return overrides
 
 
@@ -189,14 +184,14 @@ def _set(config: DictConfig, key: str, value: Any, known: Sequence[str]) -> None
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
         raise UsageError(f"unknown setting {key!r}: {hint}")
     value = _or_none(value)
-    whole = NUMBER.fullmatch(str(value)) and float(value).is_integer()
-    if whole and isinstance(OmegaConf.select(config, key), int):
-        value = int(float(value))  # 1e4 is a whole number to the person who wrote it
     if "${" in str(value):  # OmegaConf would look for what it stands for, even among the variables of the system
         raise UsageError(f"{key}={str(value)[:100]!r}: ${{...}} is not filled in, write the value itself")
     try:
         OmegaConf.update(config, key, value)
     except OmegaConfBaseException as error:
+        if NUMBER.fullmatch(str(value)) and float(value).is_integer():  # 1e4 is one to the person who wrote it
+            OmegaConf.update(config, key, int(float(value)))
+            return
         raise UsageError(f"{key}={str(value)[:100]!r}: {str(error).splitlines()[0][:200]}") from None
 
 

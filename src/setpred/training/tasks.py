@@ -88,7 +88,9 @@ def make_settings(
         if model in chosen.without_decoder and key.split(".")[0] in ("solver", "adjoint", "init", "restart"):
             raise UsageError(f"{model} has no {key.split('.')[0]}: {key} is for the decoders, such as idspn")
     if "data.folder" in given:
-        overrides = own.describe(Path(given["data.folder"]), overrides.get("data.size")) | overrides
+        asked_size = {key: value for key, value in overrides.items() if key == "data.size"}
+        pixels = changed(chosen.settings(), asked_size).data.size if asked_size else None
+        overrides = own.describe(Path(given["data.folder"]), pixels) | overrides
     size = chosen.sizes[preset]
     preset_changes = chosen.presets[size]
     if callable(preset_changes):

@@ -14,15 +14,17 @@ export class Editor {
     this.points = [];
     this.chosen = 0;
     this.held = null;
+    this.hits = [null, null]; // of the last two presses: the event of a double click does not say what was hit
     this.group = svg("g", { class: "handles" });
     element.append(axes(), this.group);
     element.addEventListener("pointerdown", (event) => this.press(event));
     element.addEventListener("pointermove", (event) => this.drag(event));
     element.addEventListener("pointerup", (event) => this.release(event));
     element.addEventListener("pointercancel", (event) => this.release(event));
-    element.addEventListener("dblclick", (event) => {
-      const i = handleAt(event);
-      if (i !== null && !this.justAdded) this.remove(i);
+    element.addEventListener("dblclick", () => {
+      // Both presses must have hit the point: the first one of two in an empty place has added it.
+      const [first, second] = this.hits;
+      if (first !== null && first === second) this.remove(second);
     });
     element.addEventListener("keydown", (event) => this.key(event));
   }
@@ -56,7 +58,7 @@ export class Editor {
   press(event) {
     if (event.button) return;
     const i = handleAt(event);
-    this.justAdded = i === null;
+    this.hits = [this.hits[1], i];
     if (i === null) {
       if (this.points.length >= this.most) return;
       this.points.push(this.place(event));

@@ -16,16 +16,16 @@ export function startLab({ subjects }) {
   const order = html("div", { class: "buttons", id: "lab-order" });
 
   const look = newest(
-    () => post("/api/lab", state),
-    (answer) => {
-      verdict(answer, state);
-      byId("lab-table").replaceChildren(comparison(answer, state));
+    (asked) => post("/api/lab", asked),
+    (answer, asked) => {
+      verdict(answer, asked);
+      byId("lab-table").replaceChildren(comparison(answer, asked));
       showCode("lab-code", answer.code);
     },
   );
   const changed = () => {
     draw();
-    look();
+    look(structuredClone(state));
   };
 
   const choice = html("select", { id: "lab-subject" },

@@ -40,14 +40,13 @@ export function startPoints() {
 
   let replay = true;
   const decode = newest(
-    () => post("/api/points", { points: editor.points, ...state }),
-    (answer) => {
+    (asked) => post("/api/points", asked),
+    (answer, asked) => {
       models = answer.models;
-      const target = editor.points.slice(0, models.fs.frames[0].length).map((point) => [...point]);
-      for (const name of names) planes[name].load(models[name], target);
+      for (const name of names) planes[name].load(models[name], asked.points);
       for (const [kind, chart] of Object.entries(charts))
         chart.load(Object.fromEntries(names.map((name) => [name, models[name][kind]])));
-      player.load(state.iterations);
+      player.load(asked.iterations);
       if (replay) player.replay();
       replay = false;
       showCode("points-code", answer.code);
@@ -60,7 +59,7 @@ export function startPoints() {
       player.stop();
       player.at(player.last);
     }
-    decode();
+    decode(structuredClone({ points: editor.points, ...state }));
   };
 
   const editor = new Editor(byId("editor"), MOST, (points, settled) => {
@@ -76,7 +75,7 @@ export function startPoints() {
       settled: () => ask(true),
     });
   const decimals = (digits) => (value) => value.toFixed(digits);
-  let shape = ring;
+  let shape = (n) => digit(3, n);
   let which = 2;
   const size = slider({
     id: "size", name: "points", hint: "How many points the set has", min: 1, max: MOST, step: 1, value: 16,
@@ -116,5 +115,5 @@ export function startPoints() {
   byId("add").addEventListener("click", () => editor.add());
   byId("remove").addEventListener("click", () => editor.remove());
 
-  editor.load(digit(3, MOST));
+  editor.load(shape(MOST));
 }

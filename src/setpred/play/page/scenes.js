@@ -12,8 +12,8 @@ export function startScenes({ trained }) {
     view.load(answer);
     showCode("scenes-code", answer.code);
   };
-  const show = newest(() => get(`/api/scenes/${Math.max(0, Math.floor(Number(number.value)) || 0)}?steps=${STEPS}`), use);
-  const upload = newest((file) => send(`/api/scenes?steps=${STEPS}`, file), use);
+  const chosen = () => get(`/api/scenes/${Math.max(0, Math.floor(Number(number.value)) || 0)}?steps=${STEPS}`);
+  const show = newest((file) => (file ? send(`/api/scenes?steps=${STEPS}`, file) : chosen()), use);
   const facts = trained.scenes?.metrics;
   if (facts)
     byId("scene-quality").textContent =
@@ -25,12 +25,12 @@ export function startScenes({ trained }) {
   };
   byId("scene-back").addEventListener("click", step(-1));
   byId("scene-next").addEventListener("click", step(1));
-  number.addEventListener("change", show);
+  number.addEventListener("change", () => show());
   byId("scene-file").addEventListener("change", (event) => {
-    if (event.target.files.length) upload(event.target.files[0]);
+    if (event.target.files.length) show(event.target.files[0]);
     event.target.value = "";
   });
-  view.onDrop((file) => upload(file));
+  view.onDrop((file) => show(file));
   show();
 }
 
