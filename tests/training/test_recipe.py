@@ -1,27 +1,64 @@
 """The recommended recipe is a preset where there is evidence, and its ideas can be taken away one by one."""
 
 import pytest
+import torch
 
+from setpred.decoder import SetDecoder
 from setpred.errors import UsageError
-from setpred.training.autoencoding import BEST
 from setpred.training.run import evaluate, train
 from setpred.training.settings import flatten, to_dict
-from setpred.training.tasks import TASKS, make_settings
+from setpred.training.tasks import TASKS, make_experiment, make_settings
 
 TINY = {"data.train": 256, "data.test": 64, "net.hidden": 16, "net.latent": 16, "optim.steps": 8, "trainer.round": 4}
 
 
 @pytest.mark.parametrize(("preset", "size"), [("best", "paper"), ("small-best", "small"), ("quick-best", "quick")])
-def test_the_recipe_changes_what_it_says_and_nothing_else(preset, size):
-    for model in TASKS["autoencoding"].models:
-        plain, best = (flatten(to_dict(make_settings("autoencoding", model, name))) for name in (size, preset))
+@pytest.mark.parametrize("task", ["autoencoding", "numbering"])
+def test_the_recipe_changes_what_it_says_and_nothing_else(task, preset, size):
+    found = TASKS[task]
+    for model in found.models:
+        plain, best = (flatten(to_dict(make_settings(task, model, name))) for name in (size, preset))
         differing = {key for key in best if best[key] != plain[key]} - {"preset"}
-        assert differing == {*BEST} - ({"solver.settle"} if best["solver.name"] != "nesterov" else set())
+        cannot = {"solver.settle"} if best["solver.name"] != "nesterov" else set()
+        assert differing == (set() if model in found.without_decoder else {*found.best} - cannot)
 
 
 def test_there_is_no_recipe_without_evidence():
     with pytest.raises(UsageError, match="unknown preset 'best': there are paper, small, quick"):
-        make_settings("numbering", preset="best")
+        make_settings("clevr", preset="best")
+
+
+@pytest.mark.parametrize("task", ["autoencoding", "numbering", "clevr"])
+def test_the_second_loss_is_the_inner_loss_of_the_true_sets(task, monkeypatch, tmp_path):
+    monkeypatch.setenv("SETPRED_CACHE", str(tmp_path))
+    sizes = {"data.train": 4, "data.test": 2, "net.hidden": 8, "net.latent": 8}
+    sizes |= {"data.images": False} if task == "clevr" else {}
+    torch.manual_seed(0)
+    experiment = make_experiment(make_settings(task, "idspn", "quick", overrides=sizes)).double()
+    batch = tuple(part.double() for part in experiment.split("train"))
+    (decoder,) = (part for part in experiment.modules() if isinstance(part, SetDecoder))
+    encoder = experiment.model.encoder if task == "numbering" else getattr(experiment, "predictor", experiment).encoder
+    z, target = encoder(batch[0]), batch[-1]
+    if task == "numbering":
+        target = torch.cat([batch[0], target], dim=-1)
+
+    def loss(weight):
+        experiment.settings.optim.representation = weight
+        torch.manual_seed(1)  # of the initial sets
+        return experiment.loss(batch)
+
+    inner = 0.5 * (decoder.encoder(target) - z).square().mean()
+    torch.testing.assert_close(loss(3.0) - loss(0.0), 3 * inner)
+    gradients = torch.autograd.grad(loss(1e6) / 1e6, [*encoder.parameters(), *decoder.encoder.parameters()])
+    assert all(gradient.abs().max() > 0 for gradient in gradients)
+
+
+@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
+def test_the_second_loss_has_a_weight_from_zero_on(weight):
+    with pytest.raises(UsageError, match=r"optim\.representation is"):
+        make_settings("autoencoding", overrides={"optim.representation": weight})
+    with pytest.raises(UsageError, match="bilstm encodes no sets"):
+        make_settings("numbering", "bilstm", overrides={"optim.representation": 0.1})
 
 
 def test_a_last_step_without_momentum_needs_momentum(tmp_path):

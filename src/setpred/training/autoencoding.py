@@ -79,13 +79,23 @@ class Autoencoding(Experiment):
         return self.decoder(self.encoder(sets, mask), mask)
 
     def loss(self, batch: Batch) -> Tensor:
-        return self.judge(batch)["loss"].mean()
+        sets, mask = _with_mask(batch)
+        z = self.encoder(sets, mask)
+        losses = _losses(self.decoder(z, mask), sets, mask)
+        return losses.mean() + self.representation_loss(self.decoder, z, sets, mask)
 
     def judge(self, batch: Batch) -> dict[str, Tensor]:
-        sets, *masks = batch
-        mask = masks[0] if masks else None
-        return {"loss": hungarian_loss(self(sets, mask), sets, cost="huber", mask=mask, prediction_mask=mask)}
+        sets, mask = _with_mask(batch)
+        return {"loss": _losses(self(sets, mask), sets, mask)}
 
     def way(self, batch: Batch, steps: int) -> Trace | None:
-        sets, mask = batch if len(batch) == 2 else (*batch, None)
+        sets, mask = _with_mask(batch)
         return self.decoder.solve(self.encoder(sets, mask), mask, steps=steps, trace=True).trace
+
+
+def _with_mask(batch: Batch) -> tuple[Tensor, Tensor | None]:
+    return (batch[0], batch[1]) if len(batch) == 2 else (batch[0], None)
+
+
+def _losses(prediction: Tensor, sets: Tensor, mask: Tensor | None) -> Tensor:
+    return hungarian_loss(prediction, sets, cost="huber", mask=mask, prediction_mask=mask)

@@ -132,8 +132,11 @@ class Clevr(Experiment):
     def loss(self, batch: Batch) -> Tensor:
         inputs, target = batch
         name = self.settings.model
-        if name not in BASELINES:
-            return hungarian_loss(self(inputs), target, cost="huber").mean()
+        decoder = self.predictor.decoder
+        if decoder is not None:
+            z = self.predictor.encode(inputs)
+            losses = hungarian_loss(decoder(z), target, cost="huber")
+            return losses.mean() + self.representation_loss(decoder, z, target)
         every = {"every_iteration": True} if name in EVERY_ITERATION else {}
         prediction = self.predictor.encoder(self.predictor.prepared(inputs), **every)
         return slot_loss(prediction, target, coordinate_range=RANGES[name]).mean()

@@ -9,6 +9,7 @@ from torchmetrics import Metric
 
 from ..decoder import SetDecoder
 from ..solution import Trace
+from .settings import Settings
 
 Batch = tuple[Tensor, ...]
 
@@ -25,6 +26,7 @@ class Experiment(nn.Module):
 
     monitor: str | None = None
     evaluation_batch: int = 512
+    settings: Settings
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,6 +46,17 @@ class Experiment(nn.Module):
     def loss(self, batch: Batch) -> Tensor:
         """What training minimises, a scalar."""
         raise NotImplementedError
+
+    def representation_loss(self, decoder: SetDecoder, z: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
+        """How far the encoding of the true sets is from the vectors they are decoded from, a scalar with its weight.
+
+        The inner loss of the true sets: where it is small, what is looked for lies where the descent leads.
+        """
+        weight = self.settings.optim.representation
+        if not weight:
+            return z.new_zeros(())
+        encoding = decoder.encoder(target) if mask is None else decoder.encoder(target, mask)
+        return weight * 0.5 * (encoding - z).square().mean()
 
     def judge(self, batch: Batch) -> dict[str, Tensor]:
         """Metrics of each example, `[batch]`; what is reported is their mean."""

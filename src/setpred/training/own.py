@@ -205,8 +205,10 @@ class OwnFolder(Experiment):
         return (inputs[..., :-1], inputs[..., -1] > 0) if self.settings.data.kind == "set" else (inputs, None)
 
     def loss(self, batch: Batch) -> Tensor:
-        inputs, target, _ = batch
-        return hungarian_loss(self(inputs), target, cost=self.cost).mean()
+        (inputs, target, _), decoder = batch, self.predictor.decoder
+        assert decoder is not None
+        z = self.predictor.encode(*self.with_mask(inputs))
+        return hungarian_loss(decoder(z), target, cost=self.cost).mean() + self.representation_loss(decoder, z, target)
 
     def judge(self, batch: Batch) -> dict[str, Tensor]:
         inputs, target, mask = batch

@@ -49,6 +49,7 @@ TASKS = {
         numbering.Numbering,
         numbering.MODELS,
         numbering.PRESETS,
+        numbering.BEST,
         without_decoder=numbering.BASELINES,
     ),
     "clevr": Task(
@@ -97,7 +98,7 @@ def make_settings(
         data = {key: value for key, value in overrides.items() if key.startswith("data.")}
         preset_changes = preset_changes(changed(chosen.settings(), data).data)
     names = {"model": model, "preset": preset, "seed": seed}
-    recipe = {} if preset == size else chosen.best or {}
+    recipe = chosen.best or {} if preset != size and model not in chosen.without_decoder else {}
     changes = {**preset_changes, **recipe, **chosen.models[model], **chosen.exceptions.get((size, model), {})}
     settings = changed(chosen.settings(), {**names, **changes, **overrides})
     _refuse_idle(settings, overrides)
@@ -107,6 +108,8 @@ def make_settings(
 def _refuse_idle(settings: Settings, overrides: Changes) -> None:
     """Raise where what is asked for would change nothing."""
     for key in overrides:
+        if key == "optim.representation" and settings.model in find_task(settings.task).without_decoder:
+            raise UsageError(f"{key} is for the decoders, such as idspn: {settings.model} encodes no sets")
         if key == "solver.momentum" and settings.solver.name != "nesterov":
             raise UsageError(f"{key} is for nesterov, {settings.solver.name} has none: solver.name=nesterov")
         if key in ("adjoint.steps", "adjoint.gamma") and settings.adjoint.name != "conjugate-gradient":
