@@ -13,7 +13,7 @@ TINY = {"data.train": 256, "data.test": 64, "net.hidden": 16, "net.latent": 16, 
 
 
 @pytest.mark.parametrize(("preset", "size"), [("best", "paper"), ("small-best", "small"), ("quick-best", "quick")])
-@pytest.mark.parametrize("task", ["autoencoding", "numbering"])
+@pytest.mark.parametrize("task", ["autoencoding"])
 def test_the_recipe_changes_what_it_says_and_nothing_else(task, preset, size):
     found = TASKS[task]
     for model in found.models:
@@ -23,9 +23,10 @@ def test_the_recipe_changes_what_it_says_and_nothing_else(task, preset, size):
         assert differing == (set() if model in found.without_decoder else {*found.best} - cannot)
 
 
-def test_there_is_no_recipe_without_evidence():
+@pytest.mark.parametrize("task", ["numbering", "clevr"])
+def test_there_is_no_recipe_without_evidence(task):
     with pytest.raises(UsageError, match="unknown preset 'best': there are paper, small, quick"):
-        make_settings("clevr", preset="best")
+        make_settings(task, preset="best")
 
 
 @pytest.mark.parametrize("task", ["autoencoding", "numbering", "clevr"])

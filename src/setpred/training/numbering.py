@@ -65,8 +65,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     "small": SMALL | {"optim.steps": 3_000},
     "quick": SMALL | {"data.n": 8, "optim.steps": 2_000},
 }
-BEST = {"optim.representation": 0.02}
-"""See docs/beyond.md."""
 
 
 class Numbering(Experiment):

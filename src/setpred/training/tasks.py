@@ -49,7 +49,6 @@ TASKS = {
         numbering.Numbering,
         numbering.MODELS,
         numbering.PRESETS,
-        numbering.BEST,
         without_decoder=numbering.BASELINES,
     ),
     "clevr": Task(
