@@ -193,7 +193,8 @@ def test_divergence_is_a_result(tmp_path):
 def test_processes_end_with_the_one_that_started_them_and_nobody_trains_a_run_twice(tmp_path, how):
     asked = words("model=idspn", "seeds=0", steps=LONG)
     runs = make_plan("autoencoding", asked, tmp_path).runs
-    code = "import sys; from pathlib import Path; from setpred.paper.reproduce import run_tables; "
+    code = "import signal, sys; from pathlib import Path; from setpred.paper.reproduce import run_tables; "
+    code += "signal.signal(signal.SIGINT, signal.default_int_handler); "  # tests in the background ignore interrupts
     code += "run_tables('autoencoding', sys.argv[2:], Path(sys.argv[1]), workers=2)"
     parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), *asked], stderr=subprocess.DEVNULL)
     try:
