@@ -193,8 +193,8 @@ def test_bench_quick_has_all_ratios(setpred, tmp_path):
 def test_evaluate_does_what_it_is_asked_or_says_why_not(setpred):
     assert setpred("train", "autoencoding", "--preset", "quick", "--out", "run", *TINY[:1], *TINY[2:])[0] == 0
     for word, answer in (
-        ("solver.steps=5", "solver.steps is for training: evaluate with steps=5"),
-        ("solver.eval_steps=5", "solver.eval_steps is for training: evaluate with steps=5"),
+        ("solver.steps=5", "solver.steps is not changed this way: evaluate with steps=5"),
+        ("solver.eval_steps=5", "solver.eval_steps is not changed this way: evaluate with steps=5"),
         ("net.pool=mean", "net.pool is what the weights were trained with"),
         ("optim.lr=1", "optim.lr is what the weights were trained with"),
         ("adjoint.name=unrolled", "adjoint.name is what the weights were trained with"),

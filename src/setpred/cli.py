@@ -131,7 +131,7 @@ def evaluate(
     else:
         for key in ("solver.steps", "solver.eval_steps"):
             if key in changes:
-                raise UsageError(f"{key} is for training: evaluate with steps={changes[key]}")
+                raise UsageError(f"{key} is not changed this way: evaluate with steps={changes[key]}")
         counts = [settings.solver.eval_steps or settings.solver.steps] if asked is None else _whole_numbers(asked)
         rows = {str(count): run_evaluation(run, {**changes, "solver.eval_steps": count}) for count in counts}
     if as_json:

@@ -128,7 +128,7 @@ class SceneSplit:
         if self.source == RENDERED:
             name = RENDERED
             folder = Path(renderer.__file__).parent
-            digest = hashlib.sha1(b"".join((folder / f"{name}.py").read_bytes() for name in RENDERER))
+            digest = hashlib.sha1(b"".join((folder / f"{module}.py").read_bytes() for module in RENDERER))
         else:
             root = Path(self.source).resolve()
             listing = (root / "scenes" / f"CLEVR_{self.split}_scenes.json").stat()

@@ -97,7 +97,7 @@ def make_settings(
         data = {key: value for key, value in overrides.items() if key.startswith("data.")}
         preset_changes = preset_changes(changed(chosen.settings(), data).data)
     names = {"model": model, "preset": preset, "seed": seed}
-    recipe = chosen.best or {} if preset != size and model not in chosen.without_decoder else {}
+    recipe = {} if preset == size else chosen.best or {}
     changes = {**preset_changes, **recipe, **chosen.models[model], **chosen.exceptions.get((size, model), {})}
     settings = changed(chosen.settings(), {**names, **changes, **overrides})
     _refuse_idle(settings, overrides)
