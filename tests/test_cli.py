@@ -204,6 +204,8 @@ def test_evaluate_does_what_it_is_asked_or_says_why_not(setpred):
     assert (
         setpred("train", "numbering", "--preset", "quick", "--model", "deepsets", "--out", "plain", *TINY[:-1])[0] == 0
     )
+    code, _, err = setpred("evaluate", "plain", "solver.lr=2")
+    assert (code, "deepsets has no solver" in err) == (2, True), err
     code, out, _ = setpred("evaluate", "plain", "data.test=16", "--json")
     assert code == 0
     assert list(json.loads(out)) == ["test"], "a model without iterations has no number of them"

@@ -124,7 +124,7 @@ def evaluate(
     changes = parse_overrides(words or [])
     asked = changes.pop("steps", None)
     settings = read_config(run)
-    if settings.model in find_task(settings.task).without_decoder:
+    if not find_task(settings.task).iterates(settings.model):
         if asked is not None:
             raise UsageError(f"{settings.model} has no iterations: evaluate it without steps=")
         rows = {"test": run_evaluation(run, changes)}

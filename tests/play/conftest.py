@@ -30,6 +30,11 @@ TASKS = {
     "scene": ("clevr", {"data.size": 64, "net.width": 4, "solver.steps": 6, "solver.schedule": "2,4"}),
 }
 
+WITHOUT_ITERATIONS = {
+    "deepsets": ("numbering", TASKS["numbers"][1]),
+    "slot-mlp": ("clevr", {"data.size": 64, "net.width": 4}),
+}
+
 
 def write_folder(root):
     """Vectors with as many objects as their first number says."""
@@ -45,6 +50,14 @@ def write_folder(root):
     (root / "train.jsonl").write_text("\n".join(map(line, range(16))))
     (root / "val.jsonl").write_text("\n".join(map(line, range(16, 24))))
     return root
+
+
+@pytest.fixture(params=WITHOUT_ITERATIONS)
+def run_without_iterations(request, tmp_path, monkeypatch):
+    monkeypatch.setenv("SETPRED_CACHE", str(tmp_path / "cache"))
+    task, changes = WITHOUT_ITERATIONS[request.param]
+    train(make_settings(task, request.param, "quick", 0, TINY | changes), tmp_path / "run", quiet=True)
+    return tmp_path / "run"
 
 
 @pytest.fixture(scope="session")

@@ -239,6 +239,13 @@ def test_a_run_of_every_task_is_shown_and_its_code_runs(runs, name):
     assert client.get("/api/runs/1/0").status_code == 400
 
 
+def test_a_run_without_iterations_is_shown_and_its_code_runs(run_without_iterations):
+    answer = TestClient(make_app([run_without_iterations])).get("/api/runs/0/0")
+    assert answer.status_code == 200, answer.text
+    _, out = run_code(answer.json()["code"])
+    assert "loss" in out
+
+
 def test_a_metric_that_is_no_number_does_not_hide_the_rest(runs, tmp_path):
     run = shutil.copytree(runs["points"], tmp_path / "run")
     result = json.loads((run / "result.json").read_text())

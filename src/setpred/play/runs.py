@@ -19,6 +19,7 @@ from ..training.numbering import Numbering
 from ..training.own import OwnFolder
 from ..training.run_folder import load_run, read_config, read_result
 from ..training.scene_cache import RENDERED, SceneSplit
+from ..training.tasks import find_task
 from .plain import numbers
 from .points import followed
 from .scenes import camera, data_address, scene_state
@@ -64,7 +65,9 @@ class ShownRun:
         else:
             assert isinstance(experiment, OwnFolder)
             state = _objects(experiment, one, steps)
-        return {**state, "code": run_code(self.path, {**self.changes, "solver.eval_steps": steps}, index)}
+        iterates = find_task(self.settings.task).iterates(self.settings.model)
+        changes = self.changes | ({"solver.eval_steps": steps} if iterates else {})
+        return {**state, "code": run_code(self.path, changes, index)}
 
 
 def _points(experiment: Autoencoding, batch: tuple[Tensor, ...], steps: int) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Run:
 
     @property
     def iterates(self) -> bool:
-        return self.model not in find_task(self.task).without_decoder
+        return find_task(self.task).iterates(self.model)
 
     @property
     def problem(self) -> tuple[Hashable, ...]:

@@ -18,7 +18,7 @@ from ..files import replacing
 from ..plain_yaml import read_yaml
 from .experiment import Experiment
 from .settings import NAMES, Settings, changed, flatten, to_dict
-from .tasks import find_task, make_experiment
+from .tasks import find_task, make_experiment, refuse_idle
 
 HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.logger")
 """Where and how a run is computed and watched, not what it computes."""
@@ -33,6 +33,7 @@ def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settin
         if key in (overrides or {}):
             raise UsageError(f"{key} of a finished run cannot be changed: train another one")
     settings = changed(trained, overrides or {})
+    refuse_idle(settings, overrides or {})
     before, after = (flatten(to_dict(either)) for either in (trained, settings))
     for key in after:
         if key.startswith(OF_TRAINING) and after[key] != before[key]:

@@ -28,6 +28,10 @@ class Task:
     exceptions: Mapping[tuple[str, str], Changes] = field(default_factory=dict)
     """What a preset changes for one model: (preset, model) → changes."""
 
+    def iterates(self, model: str) -> bool:
+        """Whether a model decodes by an inner optimisation."""
+        return model not in self.without_decoder
+
     @property
     def sizes(self) -> dict[str, str]:
         """Every preset and the one whose size it has: what is recommended comes in each size."""
@@ -85,8 +89,6 @@ def make_settings(
             raise UsageError(
                 f"{key} is not changed by key=value: use --{key}" if key != "task" else "the task comes first"
             )
-        if model in chosen.without_decoder and key.split(".")[0] in ("solver", "adjoint", "init", "restart"):
-            raise UsageError(f"{model} has no {key.split('.')[0]}: {key} is for the decoders, such as idspn")
     if "data.folder" in given:
         asked_size = {key: value for key, value in overrides.items() if key == "data.size"}
         pixels = changed(chosen.settings(), asked_size).data.size if asked_size else None
@@ -100,15 +102,19 @@ def make_settings(
     recipe = {} if preset == size else chosen.best or {}
     changes = {**preset_changes, **recipe, **chosen.models[model], **chosen.exceptions.get((size, model), {})}
     settings = changed(chosen.settings(), {**names, **changes, **overrides})
-    _refuse_idle(settings, overrides)
+    refuse_idle(settings, overrides)
     return settings
 
 
-def _refuse_idle(settings: Settings, overrides: Changes) -> None:
+def refuse_idle(settings: Settings, overrides: Changes) -> None:
     """Raise where what is asked for would change nothing."""
+    model, iterates = settings.model, find_task(settings.task).iterates(settings.model)
     for key in overrides:
-        if key == "optim.representation" and settings.model in find_task(settings.task).without_decoder:
-            raise UsageError(f"{key} is for the decoders, such as idspn: {settings.model} encodes no sets")
+        part = key.split(".")[0]
+        if not iterates and part in ("solver", "adjoint", "init", "restart"):
+            raise UsageError(f"{model} has no {part}: {key} is for the decoders, such as idspn")
+        if not iterates and key == "optim.representation":
+            raise UsageError(f"{key} is for the decoders, such as idspn: {model} encodes no sets")
         if key == "solver.momentum" and settings.solver.name != "nesterov":
             raise UsageError(f"{key} is for nesterov, {settings.solver.name} has none: solver.name=nesterov")
         if key in ("adjoint.steps", "adjoint.gamma") and settings.adjoint.name != "conjugate-gradient":
