@@ -378,6 +378,10 @@ MISTAKES = {
     "size": (lambda: sp.iDSPN(DECODER.encoder, size=12, dim=2), "encoder is built for size=4, the decoder for size=12"),
     "dim": (lambda: sp.iDSPN(DECODER.encoder, size=4, dim=3), "encoder is built for dim=2, the decoder for dim=3"),
     "empty": (lambda: sp.iDSPN(nn.Flatten(), size=0, dim=2), "at least one element"),
+    "a guess from another vector": (
+        lambda: make(init=sp.GuessedInit(LATENT + 1))(torch.zeros(2, LATENT)),
+        "they must agree",
+    ),
     "negative spread": (lambda: sp.RandomInit(-1.0), "spread of the initial set cannot be negative"),
     "constant encoder": (
         lambda: sp.iDSPN(Constant(), size=4, dim=2)(torch.zeros(2, 3)),

@@ -132,6 +132,20 @@ def test_a_last_step_that_settles_is_exported_and_restarts_are_left_out(tmp_path
         assert np.abs(found - sets_of(predictor, inputs, start, steps).numpy()).max() < 1e-4
 
 
+def test_a_guess_is_exported_and_the_start_is_added_to_it(tmp_path):
+    predictor = make_predictor(sp.VectorEncoder(3, 32, 16), init=sp.GuessedInit(16))
+    session = onnxruntime.InferenceSession(sp.export.to_onnx(predictor, tmp_path / "model.onnx", torch.zeros(1, 3)))
+    about = session.get_modelmeta().custom_metadata_map
+    own = torch.tensor(json.loads(about["start"]))
+    predictor.eval()
+    for batch in (1, 6):
+        inputs = torch.randn(batch, 3)
+        feed = {"input": inputs.numpy(), "start": own.expand(batch, -1, -1).numpy(), "steps": np.array(4)}
+        with torch.no_grad():
+            wanted = predictor.decoder.solve(predictor.encode(inputs), steps=4).sets
+        assert np.abs(session.run(None, feed)[0] - wanted.numpy()).max() < 1e-4
+
+
 def test_what_cannot_be_exported_is_told_in_a_sentence(tmp_path):
     encoder, vector = sp.VectorEncoder(3, 32, 16), torch.zeros(1, 3)
     refused = {

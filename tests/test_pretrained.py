@@ -26,6 +26,7 @@ DECODERS = {
         encoder, SIZE, DIM, solver=sp.TorchOptimizer(torch.optim.Adam, steps=4, lr=0.1, betas=(0.5, 0.9))
     ),
     "learned": lambda encoder: sp.iDSPN(encoder, SIZE, DIM, init=sp.LearnedInit(std=0.3, weight=0.2)),
+    "guessed": lambda encoder: sp.iDSPN(encoder, SIZE, DIM, init=sp.GuessedInit(latent=8)),
     "zero": lambda encoder: sp.iDSPN(encoder, SIZE, DIM, init=sp.ZeroInit(), adjoint=sp.ConjugateGradient(3, 9.0)),
     "fields": lambda encoder: sp.iDSPN(
         encoder, SIZE, DIM, constraint=sp.Fields({(0, 2): sp.Box(-1, float("inf")), (2, 4): sp.Simplex(2.0)})

@@ -12,7 +12,7 @@ def make(restart=None, **parts):
     return sp.iDSPN(encoder, size=4, dim=2, solver=sp.Nesterov(steps=6), restart=restart, **parts).eval()
 
 
-@pytest.fixture(params=[sp.RandomInit, sp.LearnedInit])
+@pytest.fixture(params=[sp.RandomInit, sp.LearnedInit, lambda: sp.GuessedInit(8)], ids=["random", "learned", "guessed"])
 def both(request):
     """A decoder that starts once, one that restarts a fifth of the examples, and these."""
     once, twice = make(init=request.param()), make(sp.Restart(share=0.2), init=request.param())

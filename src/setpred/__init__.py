@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .decoder import DSPN, SetDecoder, iDSPN
     from .encoders import RelationEncoder, SetEncoder, VectorEncoder
     from .image_encoder import ImageEncoder
-    from .inits import LearnedInit, RandomInit, ZeroInit
+    from .inits import GuessedInit, LearnedInit, RandomInit, ZeroInit
     from .matching import Assignment, assign, chamfer_loss, hungarian_loss
     from .metrics import ExactSetAccuracy
     from .pooling import FSPool, MaxPool, MeanPool, SumPool
@@ -44,7 +44,7 @@ _HOMES = {
     ".equivariance": "equivariance",
     ".export": "export",
     ".image_encoder": "ImageEncoder",
-    ".inits": "LearnedInit RandomInit ZeroInit",
+    ".inits": "GuessedInit LearnedInit RandomInit ZeroInit",
     ".matching": "Assignment assign chamfer_loss hungarian_loss",
     ".metrics": "ExactSetAccuracy",
     ".pooling": "FSPool MaxPool MeanPool SumPool",
@@ -83,6 +83,7 @@ __all__ = [
     "Fields",
     "Flag",
     "GradientDescent",
+    "GuessedInit",
     "Identity",
     "ImageEncoder",
     "LearnedInit",

@@ -102,6 +102,42 @@ class LearnedInit(Init):
         return f"std={self.std}, weight={self.weight}"
 
 
+class GuessedInit(Init):
+    """A first guess, made from z by a small network, so that the descent has a shorter way to go.
+
+    An implicit gradient does not reach it, so it learns from a loss of its own, to be added to that of the sets. That
+    loss ends at the guess: z is made for the descent alone.
+
+    Args:
+        latent: length of z.
+
+    Example:
+        >>> import setpred as sp
+        >>> encoder = sp.SetEncoder(dim=2, hidden=16, latent=8, size=3)
+        >>> decoder = sp.iDSPN(encoder, size=3, dim=2, init=sp.GuessedInit(latent=8))
+        >>> z, target = torch.randn(4, 8), torch.randn(4, 3, 2)
+        >>> loss = sp.hungarian_loss(decoder(z), target).mean()
+        >>> loss = loss + sp.hungarian_loss(decoder.init(len(z), z), target).mean()
+    """
+
+    def __init__(self, latent: int):
+        super().__init__()
+        self.latent = latent
+
+    def build(self, size: int, dim: int) -> None:
+        super().build(size, dim)
+        if not hasattr(self, "net"):
+            self.net = nn.Sequential(nn.Linear(self.latent, self.latent), nn.ReLU(), nn.Linear(self.latent, size * dim))
+
+    def forward(self, batch: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        if like.shape[-1] != self.latent:
+            raise ValueError(f"GuessedInit: z has {like.shape[-1]} numbers, latent is {self.latent}: they must agree")
+        return self.net(like.detach()).view(-1, self.size, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"latent={self.latent}"
+
+
 def _checked_spread(std: float) -> float:
     if not 0 <= std < torch.inf:
         raise ValueError(f"std is {std}: the spread of the initial set cannot be negative or infinite")

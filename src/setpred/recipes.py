@@ -30,7 +30,7 @@ CLASSES = {
     "setpred.pooling": ("FSPool", "SumPool", "MeanPool", "MaxPool"),
     "setpred.solvers": ("GradientDescent", "Nesterov", "TorchOptimizer"),
     "setpred.adjoints": ("Identity", "ConjugateGradient", "Unrolled"),
-    "setpred.inits": ("RandomInit", "LearnedInit", "ZeroInit"),
+    "setpred.inits": ("RandomInit", "LearnedInit", "GuessedInit", "ZeroInit"),
     "setpred.constraints": ("Simplex", "Box", "NonNegative", "Ball", "Sphere", "Fields"),
     "setpred.restart": ("Restart",),
     "setpred.schema": ("Schema",),

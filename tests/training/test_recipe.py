@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from setpred.decoder import SetDecoder
 from setpred.errors import UsageError
+from setpred.matching import hungarian_loss
 from setpred.training.autoencoding import BEST
 from setpred.training.run import evaluate, train
 from setpred.training.settings import flatten, to_dict
@@ -27,37 +27,30 @@ def test_there_is_no_recipe_without_evidence(task):
         make_settings(task, preset="best")
 
 
-@pytest.mark.parametrize("task", ["autoencoding", "numbering", "clevr"])
-def test_the_second_loss_is_the_inner_loss_of_the_true_sets(task, monkeypatch, tmp_path):
-    monkeypatch.setenv("SETPRED_CACHE", str(tmp_path))
-    sizes = {"data.train": 4, "data.test": 2, "net.hidden": 8, "net.latent": 8}
-    sizes |= {"data.images": False} if task == "clevr" else {}
+def test_a_guess_is_trained_on_the_true_sets_and_leaves_the_vector_alone():
     torch.manual_seed(0)
-    experiment = make_experiment(make_settings(task, "idspn", "quick", overrides=sizes)).double()
-    batch = tuple(part.double() for part in experiment.split("train"))
-    (decoder,) = (part for part in experiment.modules() if isinstance(part, SetDecoder))
-    encoder = experiment.model.encoder if task == "numbering" else getattr(experiment, "predictor", experiment).encoder
-    z, target = encoder(batch[0]), batch[-1]
-    if task == "numbering":
-        target = torch.cat([batch[0], target], dim=-1)
+    sizes = {"data.train": 8, "data.test": 2, "data.smallest": 1, "net.hidden": 8, "net.latent": 8}
+    settings = make_settings("autoencoding", "idspn", "quick", overrides=sizes | {"init.name": "guessed"})
+    experiment = make_experiment(settings).double()
+    sets, mask = experiment.split("train")
+    sets, init, parts = sets.double(), experiment.decoder.init, [*experiment.encoder.parameters()]
+    z = experiment.encoder(sets, mask)
+    decoded, guessed = (
+        hungarian_loss(found, sets, mask=mask, prediction_mask=mask).mean()
+        for found in (experiment.decoder(z, mask), init(len(z), z))
+    )
+    loss = experiment.loss((sets, mask))
+    torch.testing.assert_close(loss, decoded + guessed)
+    of_both = torch.autograd.grad(loss, [*parts, *init.parameters()])
+    of_decoded = torch.autograd.grad(decoded, parts)
+    of_guess = torch.autograd.grad(guessed, [*init.parameters()])
+    torch.testing.assert_close(of_both, (*of_decoded, *of_guess))
+    assert all(gradient.abs().max() > 0 for gradient in of_guess)
 
-    def loss(weight):
-        experiment.settings.optim.representation = weight
-        torch.manual_seed(1)  # of the initial sets
-        return experiment.loss(batch)
 
-    inner = 0.5 * (decoder.encoder(target) - z).square().mean()
-    torch.testing.assert_close(loss(3.0) - loss(0.0), 3 * inner)
-    gradients = torch.autograd.grad(loss(1e6) / 1e6, [*encoder.parameters(), *decoder.encoder.parameters()])
-    assert all(gradient.abs().max() > 0 for gradient in gradients)
-
-
-@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
-def test_the_second_loss_has_a_weight_from_zero_on(weight):
-    with pytest.raises(UsageError, match=r"optim\.representation is"):
-        make_settings("autoencoding", overrides={"optim.representation": weight})
-    with pytest.raises(UsageError, match="bilstm encodes no sets"):
-        make_settings("numbering", "bilstm", overrides={"optim.representation": 0.1})
+def test_a_guess_that_cannot_see_what_is_given_is_refused():
+    with pytest.raises(UsageError, match=r"use init\.name=random"):
+        make_experiment(make_settings("numbering", preset="quick", overrides={"init.name": "guessed"}))
 
 
 def test_a_last_step_without_momentum_needs_momentum(tmp_path):

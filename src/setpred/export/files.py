@@ -19,6 +19,7 @@ from torch import Tensor
 from .. import __version__
 from ..errors import UsageError
 from ..files import replacing
+from ..inits import GuessedInit
 from ..predictor import SetPredictor
 from ..quiet import quiet
 from .loop import exported
@@ -27,7 +28,8 @@ from .loop import exported
 def to_onnx(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Tensor | None = None) -> Path:
     """Write the predictor as ONNX, with the schema, the start and the steps in the metadata, and return the path.
 
-    The file starts every example once, where it is told to: a `Restart` of the decoder is not part of it.
+    The file starts every example once, where it is told to: a `Restart` of the decoder is not part of it. To a decoder
+    that guesses its start it is told how far from the guess.
 
     Args:
         predictor: with a decoder whose solver is `Nesterov` or `GradientDescent`, its step size a number.
@@ -76,7 +78,10 @@ def about(predictor: SetPredictor) -> dict[str, Any]:
     """What one needs to know to use the file."""
     decoder = predictor.decoder
     assert decoder is not None
-    start = deepcopy(decoder.init).eval()(1, next(decoder.parameters()).detach())[0]
+    if isinstance(decoder.init, GuessedInit):
+        start = torch.zeros(decoder.size, decoder.dim)
+    else:
+        start = deepcopy(decoder.init).eval()(1, next(decoder.parameters()).detach())[0]
     return {
         "setpred": __version__,
         "schema": predictor.schema.to_dict(),

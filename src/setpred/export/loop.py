@@ -23,6 +23,7 @@ from torch.fx.passes.dialect.common.cse_pass import CSEPass
 from ..decoder import SetDecoder
 from ..descent import Descent
 from ..errors import UsageError
+from ..inits import GuessedInit
 from ..kernels.routing import torch_collect, torch_route
 from ..kernels.simplex import torch_project_simplex
 from ..objective import Objective
@@ -70,6 +71,7 @@ class PlainPredictor(nn.Module):
         self.encoder, self.inner = predictor.encoder, Iteration(decoder)
         z = predictor.encode(inputs, mask)
         self.start = decoder.init(len(z), z).clone()
+        self.guess = decoder.init if isinstance(decoder.init, GuessedInit) else None
         carried = self.inner.begin(z, self.start)
         self.begin = _recorded(self.inner.begin, z, self.start)
         self.step = _recorded(self.inner.step, z, self.start, *carried)
@@ -80,6 +82,8 @@ class PlainPredictor(nn.Module):
     def forward(self, *arguments: Tensor) -> Tensor:
         inputs, start, steps, *mask = arguments
         z = self.encoder(inputs, *mask)
+        if self.guess is not None:
+            start = start + self.guess(z.shape[0], z)
 
         def unfinished(t: Tensor, *carried: Tensor) -> Tensor:
             return t < steps - 1 if self.settles else t < steps

@@ -10,7 +10,7 @@ from ..encoders import SetEncoder
 from ..errors import UsageError
 from ..matching import hungarian_loss
 from ..solution import Trace
-from .experiment import Batch, Experiment, mixed_seed
+from .experiment import Batch, Experiment, decoding_loss, mixed_seed
 from .parts import make_decoder
 from .settings import InitSettings, Settings
 
@@ -80,13 +80,11 @@ class Autoencoding(Experiment):
 
     def loss(self, batch: Batch) -> Tensor:
         sets, mask = _with_mask(batch)
-        z = self.encoder(sets, mask)
-        losses = _losses(self.decoder(z, mask), sets, mask)
-        return losses.mean() + self.representation_loss(self.decoder, z, sets, mask)
+        return decoding_loss(self.decoder, self.encoder(sets, mask), sets, mask=mask)
 
     def judge(self, batch: Batch) -> dict[str, Tensor]:
         sets, mask = _with_mask(batch)
-        return {"loss": _losses(self(sets, mask), sets, mask)}
+        return {"loss": hungarian_loss(self(sets, mask), sets, cost="huber", mask=mask, prediction_mask=mask)}
 
     def way(self, batch: Batch, steps: int) -> Trace | None:
         sets, mask = _with_mask(batch)
@@ -95,7 +93,3 @@ class Autoencoding(Experiment):
 
 def _with_mask(batch: Batch) -> tuple[Tensor, Tensor | None]:
     return (batch[0], batch[1]) if len(batch) == 2 else (batch[0], None)
-
-
-def _losses(prediction: Tensor, sets: Tensor, mask: Tensor | None) -> Tensor:
-    return hungarian_loss(prediction, sets, cost="huber", mask=mask, prediction_mask=mask)

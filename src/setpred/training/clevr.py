@@ -14,7 +14,7 @@ from ..image_encoder import ImageEncoder
 from ..matching import hungarian_loss
 from ..predictor import SetPredictor
 from ..solution import Trace
-from .experiment import Batch, Experiment
+from .experiment import Batch, Experiment, decoding_loss
 from .parts import make_decoder
 from .scene_cache import RENDERED, SceneSplit
 from .settings import ImageModelSettings, OptimSettings, Settings, SolverSettings
@@ -134,9 +134,7 @@ class Clevr(Experiment):
         name = self.settings.model
         decoder = self.predictor.decoder
         if decoder is not None:
-            z = self.predictor.encode(inputs)
-            losses = hungarian_loss(decoder(z), target, cost="huber")
-            return losses.mean() + self.representation_loss(decoder, z, target)
+            return decoding_loss(decoder, self.predictor.encode(inputs), target)
         every = {"every_iteration": True} if name in EVERY_ITERATION else {}
         prediction = self.predictor.encoder(self.predictor.prepared(inputs), **every)
         return slot_loss(prediction, target, coordinate_range=RANGES[name]).mean()

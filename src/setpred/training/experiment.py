@@ -7,7 +7,10 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
 
+from ..costs import Cost
 from ..decoder import SetDecoder
+from ..inits import GuessedInit
+from ..matching import hungarian_loss
 from ..solution import Trace
 from .settings import Settings
 
@@ -47,17 +50,6 @@ class Experiment(nn.Module):
         """What training minimises, a scalar."""
         raise NotImplementedError
 
-    def representation_loss(self, decoder: SetDecoder, z: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
-        """How far the encoding of the true sets is from the vectors they are decoded from, a scalar with its weight.
-
-        The inner loss of the true sets: where it is small, what is looked for lies where the descent leads.
-        """
-        weight = self.settings.optim.representation
-        if not weight:
-            return z.new_zeros(())
-        encoding = decoder.encoder(target) if mask is None else decoder.encoder(target, mask)
-        return weight * 0.5 * (encoding - z).square().mean()
-
     def judge(self, batch: Batch) -> dict[str, Tensor]:
         """Metrics of each example, `[batch]`; what is reported is their mean."""
         raise NotImplementedError
@@ -69,6 +61,18 @@ class Experiment(nn.Module):
     def diagnostics(self) -> dict[str, Tensor]:
         """Of the last loss, to log: what its decoder says, if there is one."""
         return next((part.diagnostics for part in self.modules() if isinstance(part, SetDecoder)), {})
+
+
+def decoding_loss(
+    decoder: SetDecoder, z: Tensor, target: Tensor, cost: str | Cost = "huber", mask: Tensor | None = None
+) -> Tensor:
+    """The loss of the sets that are decoded, and of the guess they start from where there is one: a scalar."""
+
+    def loss(sets: Tensor) -> Tensor:
+        return hungarian_loss(sets, target, cost=cost, mask=mask, prediction_mask=mask).mean()
+
+    decoded = loss(decoder(z, mask))
+    return decoded + loss(decoder.init(len(z), z)) if isinstance(decoder.init, GuessedInit) else decoded
 
 
 @dataclass

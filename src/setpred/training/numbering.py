@@ -93,13 +93,7 @@ class Numbering(Experiment):
         return self.model(inputs)
 
     def loss(self, batch: Batch) -> Tensor:
-        inputs, target = batch
-        if not isinstance(self.model, Numberer):
-            return self._losses(self(inputs), batch).mean()
-        z = self.model.encoder(inputs)
-        losses = self._losses(self.model.decode(z, inputs), batch)
-        true_sets = torch.cat([inputs, target.to(inputs)], dim=-1)
-        return losses.mean() + self.representation_loss(self.model.decoder, z, true_sets)
+        return self._losses(self(batch[0]), batch).mean()
 
     def judge(self, batch: Batch) -> dict[str, Tensor]:
         inputs, target = batch
@@ -131,12 +125,9 @@ class Numberer(nn.Module):
 
     def forward(self, inputs: Tensor, init: Tensor | None = None) -> Tensor:
         """`init` are the initial numbers, `[batch, n, n]`, instead of random ones."""
-        return self.decode(self.encoder(inputs), inputs, init)
-
-    def decode(self, z: Tensor, inputs: Tensor, init: Tensor | None = None) -> Tensor:
         if init is not None:
             init = torch.cat([inputs, init], dim=-1)
-        return self.decoder(z, known=self._known(inputs), init=init)[..., self.classes :]
+        return self.decoder(self.encoder(inputs), known=self._known(inputs), init=init)[..., self.classes :]
 
     def way(self, inputs: Tensor, steps: int) -> Trace:
         """The iterates of the numbers, `[steps + 1, batch, n, n]`; what is decoded comes last."""

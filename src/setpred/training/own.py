@@ -20,7 +20,7 @@ from ..predictor import SetPredictor
 from ..schema import Real, Schema
 from ..solution import Trace
 from ..standardized import Standardized
-from .experiment import Batch, Experiment
+from .experiment import Batch, Experiment, decoding_loss
 from .folder_tensors import read_tensors
 from .parts import make_decoder
 from .settings import ImageModelSettings, OptimSettings, Settings, SolverSettings
@@ -207,8 +207,7 @@ class OwnFolder(Experiment):
     def loss(self, batch: Batch) -> Tensor:
         (inputs, target, _), decoder = batch, self.predictor.decoder
         assert decoder is not None
-        z = self.predictor.encode(*self.with_mask(inputs))
-        return hungarian_loss(decoder(z), target, cost=self.cost).mean() + self.representation_loss(decoder, z, target)
+        return decoding_loss(decoder, self.predictor.encode(*self.with_mask(inputs)), target, self.cost)
 
     def judge(self, batch: Batch) -> dict[str, Tensor]:
         inputs, target, mask = batch

@@ -9,7 +9,7 @@ from ..constraints import Constraint, Fields, Simplex
 from ..decoder import SetDecoder
 from ..encoders import RelationEncoder, SetEncoder
 from ..errors import UsageError, unknown
-from ..inits import Init, LearnedInit, RandomInit, ZeroInit
+from ..inits import GuessedInit, Init, LearnedInit, RandomInit, ZeroInit
 from ..pooling import POOLS
 from ..restart import Restart
 from ..schema import Schema
@@ -18,7 +18,7 @@ from .iterations import iterations_at
 from .settings import AdjointSettings, InitSettings, NetSettings, RestartSettings, Settings, SolverSettings
 
 ADJOINTS = ("identity", "conjugate-gradient", "unrolled")
-INITS = ("random", "learned", "zero")
+INITS = ("random", "learned", "guessed", "zero")
 SOLVERS = ("nesterov", "gradient-descent", "Adam", "RMSprop", "SGD", "Adagrad")
 CONSTRAINTS = ("none", "simplex")
 OF_SCHEMA = ("usual", "fields", "none")
@@ -53,11 +53,13 @@ def make_adjoint(s: AdjointSettings) -> Adjoint:
     raise unknown("adjoint.name", s.name, ADJOINTS)
 
 
-def make_init(s: InitSettings) -> Init:
+def make_init(s: InitSettings, latent: int) -> Init:
     if s.name == "random":
         return RandomInit(s.std)
     if s.name == "learned":
         return LearnedInit(s.std, s.weight)
+    if s.name == "guessed":
+        return GuessedInit(latent)
     if s.name == "zero":
         return ZeroInit()
     raise unknown("init.name", s.name, INITS)
@@ -90,6 +92,8 @@ def make_encoder(s: NetSettings, dim: int, size: int) -> SetEncoder | RelationEn
 
 def make_decoder(settings: Settings, size: int, dim: int, known: int = 0, schema: Schema | None = None) -> SetDecoder:
     """The decoder of sets of `size` elements of `dim` numbers; the first `known` are given and free of constraints."""
+    if known and settings.init.name == "guessed":
+        raise UsageError("init.name=guessed does not see what is given of each element: use init.name=random")
     constraint = make_constraint(settings.net.constraint, schema)
     if constraint is not None and known:
         constraint = Fields({(known, dim): constraint})
@@ -98,7 +102,7 @@ def make_decoder(settings: Settings, size: int, dim: int, known: int = 0, schema
         size=size,
         dim=dim,
         solver=make_solver(settings.solver),
-        init=make_init(settings.init),
+        init=make_init(settings.init, settings.net.latent),
         constraint=constraint,
         adjoint=make_adjoint(settings.adjoint),
         restart=make_restart(settings.restart),

@@ -47,7 +47,7 @@ class AdjointSettings:
 
 @dataclass
 class InitSettings:
-    """Where the inner optimisation starts: `random`, `learned` or `zero`."""
+    """Where the inner optimisation starts: `random`, `learned`, `guessed` from z, or `zero`."""
 
     name: str = "random"
     std: float = 0.1
@@ -85,16 +85,13 @@ class OptimSettings:
     """The outer optimisation: Adam.
 
     `schedule` of its step size: `constant`, `cosine`, `drop` (a tenth for the last tenth of the steps), or `halving`
-    (a warm-up, then half as long every 50,000 steps). `representation` weighs a second loss, by which the encoding of
-    the true set comes near the vector that it is decoded from. `start` is a run folder whose weights training begins
-    with.
+    (a warm-up, then half as long every 50,000 steps). `start` is a run folder whose weights training begins with.
     """
 
     lr: float = 1e-3
     batch: int = 128
     steps: int = 20_000
     schedule: str = "constant"
-    representation: float = 0.0
     start: str | None = None
 
 
@@ -207,5 +204,3 @@ def _check_ranges(settings: Settings) -> None:
             raise UsageError(f"{key} is {value}: use 1 or more")
     if not 0 <= settings.optim.lr < float("inf"):
         raise UsageError(f"optim.lr is {settings.optim.lr}: use a number such as 0.001")
-    if not 0 <= settings.optim.representation < float("inf"):
-        raise UsageError(f"optim.representation is {settings.optim.representation}: use 0, or a weight such as 0.02")

@@ -113,8 +113,6 @@ def refuse_idle(settings: Settings, overrides: Changes) -> None:
         part = key.split(".")[0]
         if not iterates and part in ("solver", "adjoint", "init", "restart"):
             raise UsageError(f"{model} has no {part}: {key} is for the decoders, such as idspn")
-        if not iterates and key == "optim.representation":
-            raise UsageError(f"{key} is for the decoders, such as idspn: {model} encodes no sets")
         if key == "solver.momentum" and settings.solver.name != "nesterov":
             raise UsageError(f"{key} is for nesterov, {settings.solver.name} has none: solver.name=nesterov")
         if key in ("adjoint.steps", "adjoint.gamma") and settings.adjoint.name != "conjugate-gradient":
