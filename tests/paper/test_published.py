@@ -69,6 +69,8 @@ def test_folders_are_stable_and_readable():
     assert run.folder == Path("runs/reproduce/autoencoding/idspn-n4-d2-steps10-seed7")
     (run,) = plan("numbering", "model=bilstm-da", "classes=4", "samples=1", "seeds=0", preset="small").runs
     assert run.folder == Path("runs/reproduce/numbering-small/bilstm-da-classes4-samples1-seed0")
+    spelled = {plan("autoencoding", f"solver.settle={word}").folder.name for word in ("true", "True")}
+    assert spelled == {"autoencoding+solver.settle=true"}
 
 
 def test_the_command_of_a_run_makes_the_same_settings():

@@ -199,4 +199,6 @@ def _folder_name(table: str, preset: str, departing: Mapping[str, Any]) -> str:
 
 
 def _word(value: Any) -> str:
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+    """A value as it is written in a command, in one way."""
+    word = str(value)
+    return word.lower() if word in ("None", "True", "False") else word
