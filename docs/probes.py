@@ -51,11 +51,14 @@ PROBES: dict[str, dict[str, Any] | Change] = {
     "momentum 0.8": {"solver.momentum": 0.8},
     "momentum 0.95": {"solver.momentum": 0.95},
     "half the inner step": {"solver.lr": 0.5},
+    "three times the inner step": {"solver.lr": 3.0},
     "constant outer rate": {"optim.schedule": "constant"},
     "outer rate 3e-3": {"optim.lr": 3e-3},
     "conjugate gradient adjoint": {"adjoint.name": "conjugate-gradient", "adjoint.steps": 3},
     "one encoder for both ends": share_encoders,
     "a random start": {"init.name": "random"},
+    "a first guess": {"init.name": "guessed"},
+    "a first guess, outer rate 3e-3": {"init.name": "guessed", "optim.lr": 3e-3},
 }
 
 
