@@ -36,10 +36,6 @@ def momentum(schedule: Callable[[int], float]) -> Change:
     return change
 
 
-def share_encoders(experiment: Experiment) -> None:
-    experiment.encoder = experiment.decoder.encoder
-
-
 PROBES: dict[str, dict[str, Any] | Change] = {
     "the recipe": {},
     "no plain last step": {"solver.settle": False},
@@ -55,10 +51,13 @@ PROBES: dict[str, dict[str, Any] | Change] = {
     "constant outer rate": {"optim.schedule": "constant"},
     "outer rate 3e-3": {"optim.lr": 3e-3},
     "conjugate gradient adjoint": {"adjoint.name": "conjugate-gradient", "adjoint.steps": 3},
-    "one encoder for both ends": share_encoders,
+    "one encoder for both ends": {"net.shared": True},
     "a random start": {"init.name": "random"},
     "a first guess": {"init.name": "guessed"},
     "a first guess, outer rate 3e-3": {"init.name": "guessed", "optim.lr": 3e-3},
+    "one encoder, outer rate 3e-3": {"net.shared": True, "optim.lr": 3e-3},
+    "one encoder, a first guess": {"net.shared": True, "init.name": "guessed"},
+    "one encoder, a first guess, outer rate 3e-3": {"net.shared": True, "init.name": "guessed", "optim.lr": 3e-3},
 }
 
 

@@ -2,11 +2,14 @@
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from setpred.errors import UsageError
 from setpred.matching import hungarian_loss
+from setpred.play.pack import predictor_of
 from setpred.training.autoencoding import BEST
 from setpred.training.run import evaluate, train
+from setpred.training.run_folder import load_run
 from setpred.training.settings import flatten, to_dict
 from setpred.training.tasks import TASKS, make_experiment, make_settings
 
@@ -72,3 +75,18 @@ def test_a_run_of_the_recipe_is_evaluated_with_and_without_its_ideas(tmp_path):
         evaluate(tmp_path / "run", {"restart.share": 0.5})
     for change in ({"restart.share": None}, {"solver.settle": False}, {"solver.eval_steps": 9}):
         assert evaluate(tmp_path / "run", change)["loss"] != with_all
+
+
+def test_one_encoder_for_both_ends_is_saved_once_and_makes_the_true_set_the_minimum(tmp_path):
+    changes = TINY | {"net.shared": True, "init.name": "random", "data.n": 3}
+    settings = make_settings("autoencoding", preset="quick", overrides=changes)
+    train(settings, tmp_path / "run", quiet=True)
+    names = load_file(tmp_path / "run" / "model.safetensors").keys()
+    assert all(name.startswith("decoder.") for name in names)
+    _, experiment = load_run(tmp_path / "run")
+    (sets,) = experiment.split("test")
+    found = experiment.decoder.solve(experiment.encoder(sets), init=sets, steps=1)
+    assert found.loss.max() < 1e-12
+    with pytest.raises(UsageError, match=r"net\.shared is what the weights were trained with"):
+        evaluate(tmp_path / "run", {"net.shared": False})
+    predictor_of(experiment).save_pretrained(tmp_path / "packed")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 from ..predictor import SetPredictor
@@ -30,10 +31,8 @@ def pack(run: Path, name: str) -> Path:
 def predictor_of(experiment: Experiment) -> SetPredictor:
     """The predictor in an experiment; of an autoencoder, one whose objects are points."""
     if isinstance(experiment, Autoencoding):
-        data = experiment.settings.data
-        return SetPredictor(
-            experiment.encoder, experiment.decoder, Schema({"at": Real(data.d)}, size=data.n, presence=False)
-        )
+        data, encoder = experiment.settings.data, deepcopy(experiment.encoder)  # it may be the decoder's own
+        return SetPredictor(encoder, experiment.decoder, Schema({"at": Real(data.d)}, size=data.n, presence=False))
     assert isinstance(experiment, Clevr)
     return experiment.predictor
 

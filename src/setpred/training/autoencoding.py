@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..data.random_sets import random_masks, random_sets
 from ..encoders import SetEncoder
@@ -12,7 +12,7 @@ from ..matching import hungarian_loss
 from ..solution import Trace
 from .experiment import Batch, Experiment, decoding_loss, mixed_seed
 from .parts import make_decoder
-from .settings import InitSettings, Settings
+from .settings import InitSettings, NetSettings, Settings
 
 
 @dataclass
@@ -27,8 +27,16 @@ class AutoencodingData:
 
 
 @dataclass
+class AutoencoderSettings(NetSettings):
+    """With `shared`, sets are encoded by the decoder's own encoder, so that the true set has an inner loss of 0."""
+
+    shared: bool = False
+
+
+@dataclass
 class AutoencodingSettings(Settings):
     task: str = "autoencoding"
+    net: AutoencoderSettings = field(default_factory=AutoencoderSettings)
     init: InitSettings = field(default_factory=lambda: InitSettings(name="learned"))
     data: AutoencodingData = field(default_factory=AutoencodingData)
 
@@ -55,14 +63,21 @@ BEST = {"solver.settle": True, "optim.schedule": "cosine", "restart.share": 0.05
 class Autoencoding(Experiment):
     """Encode a set with FSPool, decode it again; judged by the Hungarian Huber loss."""
 
+    encoder: nn.Module
+
     def __init__(self, settings: AutoencodingSettings):
         super().__init__()
         n, d, net = settings.data.n, settings.data.d, settings.net
         if settings.data.smallest is not None and not 1 <= settings.data.smallest <= n:
             raise UsageError(f"data.smallest is {settings.data.smallest}: sets have from 1 to data.n={n} elements")
         self.settings = settings
-        self.encoder = SetEncoder(d, net.hidden, net.latent, n)
+        if not net.shared:
+            self.encoder = SetEncoder(d, net.hidden, net.latent, n)
         self.decoder = make_decoder(settings, n, d)
+        if net.shared:
+            object.__setattr__(
+                self, "encoder", self.decoder.encoder
+            )  # not registered: its weights are saved once
 
     def split(self, name: str) -> Batch:
         data, seed = self.settings.data, self.settings.seed

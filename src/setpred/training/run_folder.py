@@ -22,7 +22,7 @@ from .tasks import find_task, make_experiment, refuse_idle
 
 HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.logger")
 """Where and how a run is computed and watched, not what it computes."""
-OF_TRAINING = ("net.pool", "net.relation", "optim.", "adjoint.", "data.train", "solver.schedule")
+OF_TRAINING = ("net.pool", "net.relation", "net.shared", "optim.", "adjoint.", "data.train", "solver.schedule")
 """Of a finished run these change nothing, or what its weights mean."""
 
 
