@@ -58,6 +58,13 @@ PROBES: dict[str, dict[str, Any] | Change] = {
     "one encoder, outer rate 3e-3": {"net.shared": True, "optim.lr": 3e-3},
     "one encoder, a first guess": {"net.shared": True, "init.name": "guessed"},
     "one encoder, a first guess, outer rate 3e-3": {"net.shared": True, "init.name": "guessed", "optim.lr": 3e-3},
+    "one encoder, outer rate 3e-3, restarts from afar": {"net.shared": True, "optim.lr": 3e-3, "restart.std": 1.0},
+    "one encoder, a first guess, outer rate 3e-3, restarts from afar": {
+        "net.shared": True,
+        "init.name": "guessed",
+        "optim.lr": 3e-3,
+        "restart.std": 1.0,
+    },
 }
 
 
