@@ -127,7 +127,8 @@ def table() -> str:
         return sum(run[starts][key] for run in runs) / len(runs)
 
     columns = [("once", "mean"), ("once", "median"), ("once", "p99"), ("restarts", "mean")]
-    lines = ["| what | mean | median | 99th percentile | mean with restarts | seeds |", "|---|---:|---:|---:|---:|---:|"]
+    heads = ["what", "mean", "median", "99th percentile", "mean with restarts", "seeds"]
+    lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1)]
     for name in sorted(known, key=lambda name: mean(name, "restarts", "mean")):
         figures = [f"{mean(name, *column):.1e}" for column in columns]
         lines.append(f"| {name} | {' | '.join(figures)} | {len(known[name])} |")
