@@ -75,9 +75,7 @@ class Autoencoding(Experiment):
             self.encoder = SetEncoder(d, net.hidden, net.latent, n)
         self.decoder = make_decoder(settings, n, d)
         if net.shared:
-            object.__setattr__(
-                self, "encoder", self.decoder.encoder
-            )  # not registered: its weights are saved once
+            object.__setattr__(self, "encoder", self.decoder.encoder)  # not registered: its weights are saved once
 
     def split(self, name: str) -> Batch:
         data, seed = self.settings.data, self.settings.seed
