@@ -1,9 +1,10 @@
-"""Ideas tried on a small autoencoder: `python docs/probes.py [NAME ...]` trains each and notes what it gave.
+"""Ideas tried on a small autoencoder: `python docs/probes.py` trains each and notes what it gave.
 
-All take the recommended recipe and change one thing. What is found goes to `results/beyond/probes.json`; probes that
-stand there already are not repeated.
+They change the recipe that we began with, which led to the one we recommend; and that one, by taking its ideas away. What
+is found goes to `results/beyond/probes.json`; probes that stand there already are not repeated.
 """
 
+import itertools
 import json
 import math
 import sys
@@ -16,6 +17,7 @@ import torch
 
 import setpred as sp
 from setpred.data.random_sets import random_sets
+from setpred.training.autoencoding import BEST
 from setpred.training.experiment import Batches, Experiment
 from setpred.training.run import commit
 from setpred.training.tasks import make_experiment, make_settings
@@ -36,41 +38,57 @@ def momentum(schedule: Callable[[int], float]) -> Change:
     return change
 
 
-PROBES: dict[str, dict[str, Any] | Change] = {
-    "the recipe": {},
-    "no plain last step": {"solver.settle": False},
-    "two plain last steps": momentum(lambda t: 0.0 if t >= 8 else 0.9),
-    "three plain last steps": momentum(lambda t: 0.0 if t >= 7 else 0.9),
-    "momentum falling linearly to 0": momentum(lambda t: 0.9 * (1 - t / 9)),
-    "momentum rising as t / (t + 3)": momentum(lambda t: 0.0 if t == 9 else t / (t + 3)),
-    "momentum 0.7": {"solver.momentum": 0.7},
-    "momentum 0.8": {"solver.momentum": 0.8},
-    "momentum 0.95": {"solver.momentum": 0.95},
-    "half the inner step": {"solver.lr": 0.5},
-    "three times the inner step": {"solver.lr": 3.0},
-    "constant outer rate": {"optim.schedule": "constant"},
-    "outer rate 3e-3": {"optim.lr": 3e-3},
-    "conjugate gradient adjoint": {"adjoint.name": "conjugate-gradient", "adjoint.steps": 3},
-    "one encoder for both ends": {"net.shared": True},
-    "a random start": {"init.name": "random"},
-    "a first guess": {"init.name": "guessed"},
-    "a first guess, outer rate 3e-3": {"init.name": "guessed", "optim.lr": 3e-3},
-    "one encoder, outer rate 3e-3": {"net.shared": True, "optim.lr": 3e-3},
-    "one encoder, a first guess": {"net.shared": True, "init.name": "guessed"},
-    "one encoder, a first guess, outer rate 3e-3": {"net.shared": True, "init.name": "guessed", "optim.lr": 3e-3},
-    "one encoder, outer rate 3e-3, restarts from afar": {"net.shared": True, "optim.lr": 3e-3, "restart.std": 1.0},
-    "one encoder, a first guess, outer rate 3e-3, restarts from afar": {
-        "net.shared": True,
-        "init.name": "guessed",
-        "optim.lr": 3e-3,
-        "restart.std": 1.0,
-    },
+FIRST_RECIPE = {"solver.settle": True, "optim.schedule": "cosine", "restart.share": 0.05, "restart.std": 0.1}
+GROUPS: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any] | Change]]] = {
+    "first recipe": (
+        FIRST_RECIPE,
+        {
+            "as it is": {},
+            "no plain last step": {"solver.settle": False},
+            "two plain last steps": momentum(lambda t: 0.0 if t >= 8 else 0.9),
+            "three plain last steps": momentum(lambda t: 0.0 if t >= 7 else 0.9),
+            "momentum falling linearly to 0": momentum(lambda t: 0.9 * (1 - t / 9)),
+            "momentum rising as t / (t + 3)": momentum(lambda t: 0.0 if t == 9 else t / (t + 3)),
+            "momentum 0.7": {"solver.momentum": 0.7},
+            "momentum 0.8": {"solver.momentum": 0.8},
+            "momentum 0.95": {"solver.momentum": 0.95},
+            "half the inner step": {"solver.lr": 0.5},
+            "three times the inner step": {"solver.lr": 3.0},
+            "constant outer rate": {"optim.schedule": "constant"},
+            "outer rate 3e-3": {"optim.lr": 3e-3},
+            "conjugate gradient adjoint": {"adjoint.name": "conjugate-gradient", "adjoint.steps": 3},
+            "one encoder for both ends": {"net.shared": True},
+            "a random start": {"init.name": "random"},
+            "a first guess": {"init.name": "guessed"},
+            "a first guess, outer rate 3e-3": {"init.name": "guessed", "optim.lr": 3e-3},
+            "one encoder, outer rate 3e-3": {"net.shared": True, "optim.lr": 3e-3},
+            "one encoder, a first guess": {"net.shared": True, "init.name": "guessed"},
+            "one encoder, a first guess, outer rate 3e-3": {
+                "net.shared": True,
+                "init.name": "guessed",
+                "optim.lr": 3e-3,
+            },
+        },
+    ),
+    "recipe": (
+        BEST,
+        {
+            "as it is": {},
+            "an encoder for each end": {"net.shared": False},
+            "a learned start instead of a guess": {"init.name": "learned"},
+            "no plain last step": {"solver.settle": False},
+            "outer rate 1e-3": {"optim.lr": 1e-3},
+            "constant outer rate": {"optim.schedule": "constant"},
+            "restarts from nearby (0.1)": {"restart.std": 0.1},
+            "restarts from afar (1)": {"restart.std": 1.0},
+        },
+    ),
 }
 
 
-def trained(change: dict[str, Any] | Change, seed: int) -> Experiment:
-    overrides = SIZE | (change if isinstance(change, dict) else {})
-    settings = make_settings("autoencoding", "idspn", "small-best", seed, overrides)
+def trained(recipe: dict[str, Any], change: dict[str, Any] | Change, seed: int) -> Experiment:
+    overrides = SIZE | recipe | (change if isinstance(change, dict) else {})
+    settings = make_settings("autoencoding", "idspn", "small", seed, overrides)
     torch.manual_seed(seed)
     experiment = make_experiment(settings)
     if not isinstance(change, dict):
@@ -103,24 +121,23 @@ def main() -> None:
     torch.set_num_threads(1)
     known = json.loads(FILE.read_text()) if FILE.exists() else {}
     RESULTS.mkdir(exist_ok=True)
-    for name in sys.argv[1:] or PROBES:
-        for seed in SEEDS:
-            if str(seed) in known.setdefault(name, {}):
+    for group, (recipe, changes) in GROUPS.items():
+        for (name, change), seed in itertools.product(changes.items(), SEEDS):
+            runs = known.setdefault(group, {}).setdefault(name, {})
+            if str(seed) in runs:
                 continue
             begun = time.process_time()
-            found = judged(trained(PROBES[name], seed))
+            found = judged(trained(recipe, change, seed))
             seconds = round(time.process_time() - begun, 1)
-            known[name][str(seed)] = {**found, "cpu_seconds": seconds, "steps": STEPS, "commit": commit()}
+            runs[str(seed)] = {**found, "cpu_seconds": seconds, "steps": STEPS, "commit": commit()}
             FILE.write_text(json.dumps(known, indent=1) + "\n")
-            print(
-                f"{name}, seed {seed}: {found['once']['mean']:.1e}, restarts {found['restarts']['mean']:.1e}",
-                flush=True,
-            )
+            once, restarts = found["once"]["mean"], found["restarts"]["mean"]
+            print(f"{group}, {name}, seed {seed}: {once:.1e}, restarts {restarts:.1e}", flush=True)
 
 
-def table() -> str:
+def table(group: str) -> str:
     """What each gave over seeds, the best first: every example started once, and with restarts."""
-    known = json.loads(FILE.read_text())
+    known = json.loads(FILE.read_text())[group]
 
     def mean(name: str, starts: str, key: str) -> float:
         runs = known[name].values()

@@ -140,6 +140,9 @@ def test_the_version_is_told_and_the_bare_package_says_what_its_command_needs(se
         (["train", "numbering", "--model", "bilstm", "solver.steps=4"], "bilstm has no solver"),
         (["train", "numbering", "--model", "dspn", "solver.momentum=0.5"], "solver.momentum is for nesterov"),
         (["train", "numbering", "adjoint.gamma=3"], "adjoint.gamma is for conjugate-gradient, not identity"),
+        (["train", "numbering", "init.weight=3"], "init.weight is for learned, not random"),
+        (["train", "autoencoding", "init.name=guessed", "init.std=3"], "init.std is for random and learned, not guessed"),
+        (["train", "autoencoding", "restart.std=3"], "restart.std needs restarts: set restart.share"),
         (["train", "autoencoding", "trainer.patience=3"], "trainer.patience is for tasks that validate"),
         (["train", "numbering", "trainer.patience=0"], "trainer.patience is 0: use 1 or more"),
         (["train", "numbering", "optim.lr=1e-3", "optim.lr=1e-4"], "optim.lr is given twice: write it once"),
@@ -197,6 +200,7 @@ def test_evaluate_does_what_it_is_asked_or_says_why_not(setpred):
         ("solver.eval_steps=5", "solver.eval_steps is not changed this way: evaluate with steps=5"),
         ("net.pool=mean", "net.pool is what the weights were trained with"),
         ("optim.lr=1", "optim.lr is what the weights were trained with"),
+        ("init.std=1", "init.std is where a learned start began"),
         ("adjoint.name=unrolled", "adjoint.name is what the weights were trained with"),
     ):
         code, _, err = setpred("evaluate", "run", word)

@@ -56,8 +56,15 @@ PRESETS: dict[str, dict[str, Any]] = {
     "small": NARROW,
     "quick": NARROW | {"data.d": 2, "optim.steps": 8_000},
 }
-# See docs/beyond.md. Not for numbering, where a last step without momentum was worse.
-BEST = {"solver.settle": True, "optim.schedule": "cosine", "restart.share": 0.05}
+# See docs/beyond.md.
+BEST = {
+    "net.shared": True,
+    "init.name": "guessed",
+    "solver.settle": True,
+    "restart.share": 0.05,
+    "optim.lr": 3e-3,
+    "optim.schedule": "cosine",
+}
 
 
 class Autoencoding(Experiment):

@@ -38,6 +38,8 @@ def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settin
     for key in after:
         if key.startswith(OF_TRAINING) and after[key] != before[key]:
             raise UsageError(f"{key} is what the weights were trained with: train another run to change it")
+    if settings.init.name == "learned" and settings.init.std != trained.init.std:
+        raise UsageError("init.std is where a learned start began: of a finished run it changes nothing")
     if settings.restart.share not in (None, trained.restart.share):
         raise UsageError("restart.share is learned in training: of a finished run it can only be none")
     try:

@@ -22,8 +22,8 @@ class Task:
     models: Mapping[str, Changes]
     presets: Mapping[str, Changes | Callable[[Any], Changes]]
     """Changes, or what makes them from the task's `data`; the first has the full size."""
-    best: Changes | None = None
-    """What is recommended beside the published protocol, where there is evidence for it; a model may differ."""
+    best: Changes | Callable[[Any], Changes] | None = None
+    """What is recommended for the decoders beside the published protocol, where there is evidence; made as above."""
     without_decoder: tuple[str, ...] = ()
     exceptions: Mapping[tuple[str, str], Changes] = field(default_factory=dict)
     """What a preset changes for one model: (preset, model) → changes."""
@@ -94,16 +94,29 @@ def make_settings(
         pixels = changed(chosen.settings(), asked_size).data.size if asked_size else None
         overrides = own.describe(Path(given["data.folder"]), pixels) | overrides
     size = chosen.sizes[preset]
-    preset_changes = chosen.presets[size]
-    if callable(preset_changes):
-        data = {key: value for key, value in overrides.items() if key.startswith("data.")}
-        preset_changes = preset_changes(changed(chosen.settings(), data).data)
+    data = {key: value for key, value in overrides.items() if key.startswith("data.")}
+    sized = _for(chosen.presets[size], changed(chosen.settings(), data))
+    recipe: Changes = {}
+    if preset != size and chosen.best and chosen.iterates(model):
+        recipe = _for(chosen.best, changed(chosen.settings(), {**sized, **data}))
     names = {"model": model, "preset": preset, "seed": seed}
-    recipe = {} if preset == size else chosen.best or {}
-    changes = {**preset_changes, **recipe, **chosen.models[model], **chosen.exceptions.get((size, model), {})}
+    changes = {**sized, **recipe, **chosen.models[model], **chosen.exceptions.get((size, model), {})}
     settings = changed(chosen.settings(), {**names, **changes, **overrides})
     refuse_idle(settings, overrides)
     return settings
+
+
+def _for(changes: Changes | Callable[[Any], Changes], settings: Settings) -> Changes:
+    return changes(settings.data) if callable(changes) else changes
+
+
+USED_BY = {
+    "solver.momentum": ("nesterov",),
+    "adjoint.steps": ("conjugate-gradient",),
+    "adjoint.gamma": ("conjugate-gradient",),
+    "init.std": ("random", "learned"),
+    "init.weight": ("learned",),
+}
 
 
 def refuse_idle(settings: Settings, overrides: Changes) -> None:
@@ -113,10 +126,11 @@ def refuse_idle(settings: Settings, overrides: Changes) -> None:
         part = key.split(".")[0]
         if not iterates and part in ("solver", "adjoint", "init", "restart"):
             raise UsageError(f"{model} has no {part}: {key} is for the decoders, such as idspn")
-        if key == "solver.momentum" and settings.solver.name != "nesterov":
-            raise UsageError(f"{key} is for nesterov, {settings.solver.name} has none: solver.name=nesterov")
-        if key in ("adjoint.steps", "adjoint.gamma") and settings.adjoint.name != "conjugate-gradient":
-            raise UsageError(f"{key} is for conjugate-gradient, not {settings.adjoint.name}: choose it as adjoint.name")
+        if key in USED_BY and getattr(settings, part).name not in USED_BY[key]:
+            users, chosen = " and ".join(USED_BY[key]), getattr(settings, part).name
+            raise UsageError(f"{key} is for {users}, not {chosen}: choose another {part}.name")
+        if key == "restart.std" and settings.restart.share is None:
+            raise UsageError("restart.std needs restarts: set restart.share, such as restart.share=0.05")
 
 
 def make_experiment(settings: Settings) -> Experiment:
