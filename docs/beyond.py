@@ -20,6 +20,7 @@ from setpred.training.run_folder import load_run, read_config, read_result
 
 RESULTS = Path(__file__).parent.parent / "results" / "beyond"
 SEED, EXAMPLES, SHOWN, LONGEST = 20_261_116, 64_000, 1_024, 40
+ORDER = ("paper", "first recipe", "best")
 COVERAGES = [share / 100 for share in range(50, 101)]
 
 
@@ -100,7 +101,6 @@ def examine(run: Path) -> dict[str, Any]:
     rows += [(2 * trained, True, False), (2 * trained, True, True)] * first
     return {
         "preset": settings.preset,
-        "changes": _changes(settings),
         "n": settings.data.n,
         "d": settings.data.d,
         "seed": settings.seed,
@@ -116,24 +116,10 @@ def examine(run: Path) -> dict[str, Any]:
     }
 
 
-def _changes(settings: Any) -> str:
-    """What was taken out of the recipe."""
-    if settings.preset == "paper":
-        return ""
-    return " ".join(
-        text
-        for text, out in {
-            "without settle": not settings.solver.settle,
-            "without cosine": settings.optim.schedule != "cosine",
-        }.items()
-        if out
-    )
-
-
 def read() -> list[dict[str, Any]]:
     """Everything that was examined, in the order of the page."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*-seed*.json")]
-    return sorted(found, key=lambda r: (r["n"], r["d"], r["preset"] != "paper", r["changes"], r["steps"], r["seed"]))
+    return sorted(found, key=lambda r: (r["n"], r["d"], ORDER.index(r["preset"]), r["steps"], r["seed"]))
 
 
 def published(n: int, d: int) -> float:
@@ -153,8 +139,8 @@ def table() -> str:
             iterations = f"{row['iterations']}{' settled' * row['settle']}{', restarts' * row['restart']}"
             figures = [f"{row[key]:.1e}" for key in ("mean", "median", "p99")]
             ratio = f"{published(r['n'], r['d']) / row['mean']:.1f}"
-            name = f"{r['preset']} {r['changes']}".strip()
-            cells = [f"{r['n']}, {r['d']}", f"{name}, {r['seed']}", iterations, f"{row['spent']:.2f}", *figures, ratio]
+            what = [f"{r['n']}, {r['d']}", f"{r['preset']}, {r['seed']}", iterations]
+            cells = [*what, f"{row['spent']:.2f}", *figures, ratio]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -166,8 +152,7 @@ def main() -> None:
             sys.exit(f"{run} is no run of idspn, of which this page is")
         found = examine(run)
         RESULTS.mkdir(exist_ok=True)
-        words = [found["preset"], found["changes"].replace(" ", "-"), f"n{found['n']}", f"d{found['d']}"]
-        name = "-".join([*filter(None, words), f"steps{found['steps']}", f"seed{found['seed']}"])
+        name = "{preset}-n{n}-d{d}-steps{steps}-seed{seed}".format(**found)
         (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(name, flush=True)
     if len(sys.argv) == 1:

@@ -1,13 +1,12 @@
 """Ideas tried on a small autoencoder: `python docs/probes.py` trains each and notes what it gave.
 
-They change the recipe that we began with, which led to the one we recommend; and that one, by taking its ideas away. What
-is found goes to `results/beyond/probes.json`; probes that stand there already are not repeated.
+They change the recipe that we began with, which led to the one we recommend; and that one, by taking its ideas away.
+What is found goes to `results/beyond/probes.json`; probes that stand there already are not repeated.
 """
 
 import itertools
 import json
 import math
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -79,8 +78,8 @@ GROUPS: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any] | Change]]] = {
             "no plain last step": {"solver.settle": False},
             "outer rate 1e-3": {"optim.lr": 1e-3},
             "constant outer rate": {"optim.schedule": "constant"},
+            "restarts from nearer (0.3)": {"restart.std": 0.3},
             "restarts from nearby (0.1)": {"restart.std": 0.1},
-            "restarts from afar (1)": {"restart.std": 1.0},
         },
     ),
 }

@@ -141,7 +141,7 @@ def test_the_version_is_told_and_the_bare_package_says_what_its_command_needs(se
         (["train", "numbering", "--model", "dspn", "solver.momentum=0.5"], "solver.momentum is for nesterov"),
         (["train", "numbering", "adjoint.gamma=3"], "adjoint.gamma is for conjugate-gradient, not identity"),
         (["train", "numbering", "init.weight=3"], "init.weight is for learned, not random"),
-        (["train", "autoencoding", "init.name=guessed", "init.std=3"], "init.std is for random and learned, not guessed"),
+        (["train", "autoencoding", "init.name=guessed", "init.std=3"], "init.std is for random and learned"),
         (["train", "autoencoding", "restart.std=3"], "restart.std needs restarts: set restart.share"),
         (["train", "autoencoding", "trainer.patience=3"], "trainer.patience is for tasks that validate"),
         (["train", "numbering", "trainer.patience=0"], "trainer.patience is 0: use 1 or more"),

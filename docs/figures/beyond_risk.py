@@ -12,7 +12,7 @@ STYLES = {"inner loss": ("by inner loss", BLUE), "oracle": ("by the true error, 
 
 def draw() -> Figure:
     read = runpy.run_path(str(Path(__file__).parent.parent / "beyond.py"))["read"]
-    found = {(r["n"], r["d"]): r for r in read() if r["seed"] == 0 and r["preset"] == "best" and not r["changes"]}
+    found = {(r["n"], r["d"]): r for r in read() if r["seed"] == 0 and r["preset"] == "best"}
     cells = [cell for cell in ((2, 2), (4, 4), (8, 4)) if cell in found]
     figure, all_axes = panel(1, len(cells), width=2.6 * len(cells) + 0.6, height=2.9, squeeze=False)
     for cell, axes in zip(cells, all_axes[0], strict=True):

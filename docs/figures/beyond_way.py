@@ -18,7 +18,7 @@ STYLES = {
 
 def draw() -> Figure:
     read = runpy.run_path(str(Path(__file__).parent.parent / "beyond.py"))["read"]
-    runs = {r["preset"]: r for r in read() if (r["n"], r["d"], r["seed"], r["changes"]) == (4, 4, 0, "")}
+    runs = {r["preset"]: r for r in read() if (r["n"], r["d"], r["seed"]) == (4, 4, 0)}
     figure, (inner, error) = panel(1, 2, width=7.8, height=3.3)
     for (preset, kind), (label, colour, dashes) in STYLES.items():
         way = runs[preset]["way"][kind]

@@ -62,6 +62,7 @@ BEST = {
     "init.name": "guessed",
     "solver.settle": True,
     "restart.share": 0.05,
+    "restart.std": 1.0,
     "optim.lr": 3e-3,
     "optim.schedule": "cosine",
 }
