@@ -139,7 +139,7 @@ def table() -> str:
             iterations = f"{row['iterations']}{' settled' * row['settle']}{', restarts' * row['restart']}"
             figures = [f"{row[key]:.1e}" for key in ("mean", "median", "p99")]
             ratio = f"{published(r['n'], r['d']) / row['mean']:.1f}"
-            what = [f"{r['n']}, {r['d']}", f"{r['preset']}, {r['seed']}", iterations]
+            what = [f"{r['n']},{r['d']}", f"{r['preset']}, {r['seed']}", iterations]
             cells = [*what, f"{row['spent']:.2f}", *figures, ratio]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -5,23 +5,24 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from setpred.report.look import BLUE, GREY, panel
+from setpred.report.look import BLUE, INK, legend_below, panel
 
-STYLES = {"inner loss": ("by inner loss", BLUE), "oracle": ("by the true error, which nobody knows", GREY)}
+RECIPES = {"paper": "Published recipe", "best": "Recommended recipe"}
+STYLES = {
+    "inner loss": ("by inner loss", BLUE, "-"),
+    "oracle": ("by the true error, which nobody knows", INK, (0, (2, 2))),
+}
 
 
 def draw() -> Figure:
     read = runpy.run_path(str(Path(__file__).parent.parent / "beyond.py"))["read"]
-    found = {(r["n"], r["d"]): r for r in read() if r["seed"] == 0 and r["preset"] == "best"}
-    cells = [cell for cell in ((2, 2), (4, 4), (8, 4)) if cell in found]
-    figure, all_axes = panel(1, len(cells), width=2.6 * len(cells) + 0.6, height=2.9, squeeze=False)
-    for cell, axes in zip(cells, all_axes[0], strict=True):
-        risk = found[cell]["risk"]
-        withheld = [100 * (1 - share) for share in risk["coverage"]]
-        for name, (label, colour) in STYLES.items():
-            axes.semilogy(withheld, risk[name], color=colour, label=label)
-        axes.set(title=f"n = {cell[0]}, d = {cell[1]}", xlabel="withheld, %", xlim=(0, 30))
-    all_axes[0][0].set_ylabel("mean error of the rest")
-    handles, names = all_axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower left", ncols=2)
+    found = {r["preset"]: r["risk"] for r in read() if (r["n"], r["d"], r["seed"]) == (4, 4, 0)}
+    figure, all_axes = panel(1, 2, width=7.0, height=2.9, sharey=True)
+    for axes, (preset, title) in zip(all_axes, RECIPES.items(), strict=True):
+        withheld = [100 * (1 - share) for share in found[preset]["coverage"]]
+        for name, (label, colour, dashes) in STYLES.items():
+            axes.semilogy(withheld, found[preset][name], color=colour, linestyle=dashes, label=label)
+        axes.set(title=title, xlabel="withheld, %", xlim=(0, 30))
+    all_axes[0].set_ylabel("mean error of the rest")
+    legend_below(figure, all_axes[0], columns=2)
     return figure
