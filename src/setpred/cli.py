@@ -71,7 +71,7 @@ def train(
     model: Annotated[str | None, typer.Option(help="idspn, dspn, bilstm, … [default: idspn]")] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="quick, small or paper; for autoencoding also best, small-best, quick-best [default: small]"),
+        typer.Option(help="quick, small or paper; our recipe as quick-best, small-best, best [default: small]"),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="[default: 0]")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. [default: runs/TASK-MODEL-PRESET-seedN]")] = None,

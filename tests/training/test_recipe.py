@@ -13,21 +13,30 @@ from setpred.training.run_folder import load_run
 from setpred.training.settings import flatten, to_dict
 from setpred.training.tasks import TASKS, make_experiment, make_settings
 
+RECIPES = {"autoencoding": {*BEST}, "numbering": {"solver.lr", "optim.lr", "optim.schedule"}}
 TINY = {"data.train": 256, "data.test": 64, "net.hidden": 16, "net.latent": 16, "optim.steps": 8, "trainer.round": 4}
 
 
+@pytest.mark.parametrize("task", ["autoencoding", "numbering"])
 @pytest.mark.parametrize(("preset", "size"), [("best", "paper"), ("small-best", "small"), ("quick-best", "quick")])
-def test_the_recipe_changes_what_it_says_and_nothing_else(preset, size):
-    for model in TASKS["autoencoding"].models:
-        plain, best = (flatten(to_dict(make_settings("autoencoding", model, name))) for name in (size, preset))
+def test_the_recipe_changes_what_it_says_and_nothing_else(task, preset, size):
+    for model in TASKS[task].models:
+        plain, best = (flatten(to_dict(make_settings(task, model, name))) for name in (size, preset))
         differing = {key for key in best if best[key] != plain[key]} - {"preset"}
-        assert differing == {*BEST} - ({"solver.settle"} if best["solver.name"] != "nesterov" else set())
+        expected = RECIPES[task] if TASKS[task].iterates(model) else set()
+        assert differing == expected - ({"solver.settle"} if best["solver.name"] != "nesterov" else set())
 
 
-@pytest.mark.parametrize("task", ["numbering", "clevr"])
-def test_there_is_no_recipe_without_evidence(task):
+def test_the_step_of_numbering_grows_with_the_elements():
+    steps = [make_settings("numbering", preset=preset).solver.lr for preset in ("quick-best", "small-best", "best")]
+    assert steps == [37.5, 56.25, 300]
+    assert make_settings("numbering", preset="best", overrides={"data.n": 32}).solver.lr == 150
+    assert make_settings("numbering", preset="best", overrides={"solver.lr": 7.0}).solver.lr == 7
+
+
+def test_there_is_no_recipe_without_evidence():
     with pytest.raises(UsageError, match="unknown preset 'best': there are paper, small, quick"):
-        make_settings(task, preset="best")
+        make_settings("clevr", preset="best")
 
 
 def test_a_guess_is_trained_on_the_true_sets_and_leaves_the_vector_alone():

@@ -53,6 +53,7 @@ TASKS = {
         numbering.Numbering,
         numbering.MODELS,
         numbering.PRESETS,
+        numbering.best,
         without_decoder=numbering.BASELINES,
     ),
     "clevr": Task(
