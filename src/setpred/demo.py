@@ -24,7 +24,7 @@ NUMBERING = SHARED | {
     "data.per_example": None,
     "data.train": 640,
     "data.val": 500,
-    "optim.steps": 600,
+    "optim.steps": 400,
 }
 POINTS = SHARED | {
     "net.hidden": 128,
@@ -83,7 +83,7 @@ def _row(name: str, folder: Path) -> list[str]:
 
 
 def _train(task: str, model: str, changes: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    return train(make_settings(task, model, "quick", overrides=changes), folder, resume=True, quiet=True)
+    return train(make_settings(task, model, "quick-best", overrides=changes), folder, resume=True, quiet=True)
 
 
 def _use_one_core() -> None:
