@@ -177,6 +177,26 @@ def test_identity_is_one_gradient_step_at_the_last_iterate_but_one(constraint, k
     assert_same(ours, torch.autograd.grad((stepped * v).sum(), inputs), rtol=0, atol=1e-12)
 
 
+def test_straight_identity_is_the_one_without_the_constraint():
+    decoder = fspool_decoder(Identity(straight=True), Simplex())
+    z, v = torch.randn(2, 12).double().requires_grad_(), torch.randn(2, 4, 3).double()
+    ours = gradients(decoder, z, v)
+    point = decoder.solve(z, steps=4).sets.detach().requires_grad_()
+    step = -Objective(decoder.encoder, z).gradient(point, graph=True)[1]
+    assert_same(ours, torch.autograd.grad((step * v).sum(), [z, *decoder.parameters()]), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("straight", "learns"), [(False, False), (True, True)])
+def test_what_rests_at_a_corner_of_the_simplex_learns_only_if_gradients_go_straight(straight, learns):
+    corners = torch.eye(3)[[0, 1, 2, 0]].expand(2, 4, 3)
+    decoder = SetDecoder(nn.Flatten(1), 4, 3, constraint=Simplex(), adjoint=Identity(straight))
+    z = (2 * corners).flatten(1).requires_grad_()
+    sets = decoder(z)
+    assert torch.equal(sets.detach(), corners)
+    (gradient,) = torch.autograd.grad((sets * torch.randn(2, 4, 3)).sum(), z)
+    assert (gradient.abs().max() > 0) == learns
+
+
 @pytest.mark.parametrize("constraint", [None, Simplex()], ids=["free", "simplex"])
 @pytest.mark.parametrize("init", [RandomInit(), LearnedInit()], ids=["random start", "learned start"])
 def test_unrolled_is_autograd_through_the_loop(constraint, init):
@@ -220,6 +240,7 @@ def test_an_optimiser_that_cannot_be_unrolled_is_refused(optimizer):
 
 ADJOINTS = {
     "identity": Identity(),
+    "straight": Identity(straight=True),
     "cg": ConjugateGradient(5),
     "damped": ConjugateGradient(3, 100.0),
     "unrolled": Unrolled(),

@@ -72,13 +72,21 @@ class Implicit(Adjoint):
 class Identity(Implicit):
     """Take H for the identity: the gradient of one gradient step at the solution (iDSPN, the paper's choice).
 
-    >>> import setpred as sp
-    >>> sp.iDSPN(sp.SetEncoder(dim=2, hidden=16, latent=8, size=3), size=3, dim=2).adjoint
-    Identity()
+    Args:
+        straight: take the Jacobian of the constraint's projection for the identity, too, so that entries which the
+            constraint holds fast still learn. An element that rests at a corner of the simplex, right or wrong,
+            otherwise has no gradient at all.
+
+    Example:
+        >>> import setpred as sp
+        >>> sp.iDSPN(sp.SetEncoder(dim=2, hidden=16, latent=8, size=3), size=3, dim=2).adjoint
+        Identity(straight=False)
     """
 
+    straight: bool = False
+
     def implicit_step(self, grad: Tensor, point: Tensor, constraint: Constraint | None, given: Tensor | None) -> Tensor:
-        return -grad if constraint is None else constraint(point.detach() - grad)
+        return -grad if constraint is None or self.straight else constraint(point.detach() - grad)
 
 
 @dataclass

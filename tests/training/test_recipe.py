@@ -13,7 +13,7 @@ from setpred.training.run_folder import load_run
 from setpred.training.settings import flatten, to_dict
 from setpred.training.tasks import TASKS, make_experiment, make_settings
 
-RECIPES = {"autoencoding": {*BEST}, "numbering": {"solver.lr", "optim.lr", "optim.schedule"}}
+RECIPES = {"autoencoding": {*BEST}, "numbering": {"solver.lr", "adjoint.straight", "optim.lr", "optim.schedule"}}
 TINY = {"data.train": 256, "data.test": 64, "net.hidden": 16, "net.latent": 16, "optim.steps": 8, "trainer.round": 4}
 
 
@@ -24,7 +24,9 @@ def test_the_recipe_changes_what_it_says_and_nothing_else(task, preset, size):
         plain, best = (flatten(to_dict(make_settings(task, model, name))) for name in (size, preset))
         differing = {key for key in best if best[key] != plain[key]} - {"preset"}
         expected = RECIPES[task] if TASKS[task].iterates(model) else set()
-        assert differing == expected - ({"solver.settle"} if best["solver.name"] != "nesterov" else set())
+        idle = {"solver.settle"} if best["solver.name"] != "nesterov" else set()
+        idle |= {"adjoint.straight"} if best["adjoint.name"] != "identity" else set()
+        assert differing == expected - idle
 
 
 def test_the_step_of_numbering_grows_with_the_elements():

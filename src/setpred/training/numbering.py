@@ -40,7 +40,7 @@ class NumberingSettings(Settings):
     data: NumberingData = field(default_factory=NumberingData)
 
 
-DSPN = {"solver.name": "gradient-descent", "solver.clip": None, "adjoint.name": "unrolled"}
+DSPN = {"solver.name": "gradient-descent", "solver.clip": None, "adjoint.name": "unrolled", "adjoint.straight": False}
 MODELS: dict[str, dict[str, Any]] = {
     "idspn": {},
     "dspn": DSPN,
@@ -69,7 +69,12 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 def best(data: NumberingData) -> dict[str, Any]:
     """See docs/beyond.md. The more elements there are, the less each counts in the encoding, and in its gradient."""
-    return {"solver.lr": 300 * data.n / 64, "optim.lr": 3e-3, "optim.schedule": "cosine"}
+    return {
+        "solver.lr": 300 * data.n / 64,
+        "adjoint.straight": True,
+        "optim.lr": 5e-3,
+        "optim.schedule": "cosine",
+    }
 
 
 class Numbering(Experiment):

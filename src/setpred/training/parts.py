@@ -45,7 +45,7 @@ def make_solver(s: SolverSettings) -> Solver:
 
 def make_adjoint(s: AdjointSettings) -> Adjoint:
     if s.name == "identity":
-        return Identity()
+        return Identity(s.straight)
     if s.name == "conjugate-gradient":
         return ConjugateGradient(s.steps, s.gamma)
     if s.name == "unrolled":

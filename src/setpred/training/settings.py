@@ -38,9 +38,13 @@ class SolverSettings:
 
 @dataclass
 class AdjointSettings:
-    """How gradients come back: `identity`, `conjugate-gradient` or `unrolled`."""
+    """How gradients come back: `identity`, `conjugate-gradient` or `unrolled`.
+
+    With `straight`, identity goes straight through the constraint.
+    """
 
     name: str = "identity"
+    straight: bool = False
     steps: int = 10
     gamma: float | None = None
 

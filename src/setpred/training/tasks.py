@@ -113,6 +113,7 @@ def _for(changes: Changes | Callable[[Any], Changes], settings: Settings) -> Cha
 
 USED_BY = {
     "solver.momentum": ("nesterov",),
+    "adjoint.straight": ("identity",),
     "adjoint.steps": ("conjugate-gradient",),
     "adjoint.gamma": ("conjugate-gradient",),
     "init.std": ("random", "learned"),
