@@ -18,7 +18,8 @@ def both(request):
     once, twice = make(init=request.param()), make(sp.Restart(share=0.2), init=request.param())
     twice.load_state_dict(once.state_dict(), strict=False)
     z = 2 * torch.randn(50, 8)
-    twice.restart.fit(once.solve(z).last_loss)
+    with twice.restart.fitting():
+        twice(z)
     return once, twice, z
 
 
@@ -52,24 +53,33 @@ def test_a_diverged_example_starts_again():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_every_precision_learns_and_restarts(dtype):
+def test_every_precision_is_fitted_and_restarts(dtype):
     decoder = make(sp.Restart(share=0.5)).to(dtype)
     z = torch.randn(16, 8).to(dtype)
-    decoder.train()(z)
+    with decoder.restart.fitting():
+        decoder(z)
     assert decoder.restart.threshold.isfinite()
-    assert decoder.eval().solve(z).restarted.any()
+    assert decoder.solve(z).restarted.any()
 
 
-@pytest.mark.parametrize("batch", [1, 4, 128])
-def test_the_share_is_learned_from_batches_of_any_size(batch):
-    torch.manual_seed(0)
-    restart = sp.Restart(share=0.1)
-    found = []
-    for step in range(6_000):
-        losses = torch.empty(batch).exponential_()
-        restart.learn(losses)
-        found += [float(restart.threshold)] if step >= 2_000 else []
-    assert torch.tensor(found).median().item() == pytest.approx(-torch.tensor(0.1).log().item(), rel=0.2)
+@pytest.mark.parametrize("parts", [1, 7])
+def test_the_share_is_that_of_all_examples_decoded_while_it_is_fitted(parts):
+    decoder = make(sp.Restart(share=0.1))
+    z = torch.randn(490, 8)
+    for scale in (3.0, 1.0):  # what was known before does not count
+        with decoder.restart.fitting():
+            for part in (scale * z).chunk(parts):
+                assert not decoder.solve(part).restarted.any()
+    assert decoder.solve(z).restarted.sum() == 49
+
+
+def test_a_fit_without_examples_or_with_an_error_leaves_every_example_at_one_start():
+    decoder = make(sp.Restart())
+    with decoder.restart.fitting():
+        pass
+    with pytest.raises(ValueError, match="z"), decoder.restart.fitting():
+        decoder(torch.randn(4, 3))
+    assert not decoder.solve(9 * torch.randn(50, 8)).restarted.any()
 
 
 def test_a_prediction_depends_on_its_input_alone(both):
@@ -94,15 +104,10 @@ def test_the_trace_is_that_of_the_start_that_was_kept(both):
     assert solution.trace.loss[-2].equal(solution.last_loss)
 
 
-def test_training_learns_what_is_usual_and_starts_once():
-    decoder = make(sp.Restart(share=0.1)).train()
-    z = torch.randn(64, 8)
-    assert decoder.solve(z, steps=1).restarted.sum() == 0
-    assert decoder.restart.threshold.isinf(), "only forward is training"
-    for _ in range(300):
-        decoder(z)
-    assert not decoder.solve(z).restarted.any()
-    assert decoder.eval().solve(z).restarted.float().mean().item() == pytest.approx(0.1, abs=0.07)
+def test_training_starts_once(both):
+    _, twice, z = both
+    assert twice.solve(z).restarted.any()
+    assert not twice.train().solve(z).restarted.any()
 
 
 def test_gradients_come_back_through_the_start_that_was_kept(both):

@@ -100,8 +100,6 @@ class SetDecoder(Pretrained):
         self.diagnostics = solution.diagnostics
         if self.restart is not None and not self.training:
             self.diagnostics["restarted"] = solution.restarted.to(z.dtype).mean()
-        if self.training and self.restart is not None and init is None:
-            self.restart.learn(solution.last_loss)
         return solution.sets
 
     def solve(
@@ -156,7 +154,7 @@ class SetDecoder(Pretrained):
             solution = self._minimise(problem, start, steps, trace, evaluate)
             if self.restart is None or init is not None or self.training:
                 return solution
-            return self._restarted(self.restart, solution, problem, start, steps, trace, evaluate)
+            return self._restarted(self.restart, solution, problem, steps, trace, evaluate)
 
     def _problem(self, z: Tensor, mask: Tensor | None, known: Known | None) -> Objective:
         parameter = next(self.encoder.parameters(), z)
@@ -191,7 +189,6 @@ class SetDecoder(Pretrained):
         restart: Restart,
         first: Solution,
         problem: Objective,
-        start: Tensor,
         steps: int,
         trace: bool,
         evaluate: bool,
@@ -200,8 +197,8 @@ class SetDecoder(Pretrained):
         first.restarted = restart.suspects(first.last_loss, first.diverged)
         if not first.restarted.any():
             return first
-        again, other = problem.select(first.restarted), restart.start(start[first.restarted])
-        second = self._minimise(again, other, steps, trace, evaluate)
+        again, ends = problem.select(first.restarted), first.sets[first.restarted].detach()
+        second = self._minimise(again, restart.start(ends), steps, trace, evaluate)
         second.restarted = ~second.restarted
         before = first.select(first.restarted)
         better = ~second.diverged & (before.diverged | (second.last_loss < before.last_loss))

@@ -61,8 +61,9 @@ BEST = {
     "net.shared": True,
     "init.name": "guessed",
     "solver.settle": True,
-    "restart.share": 0.05,
-    "restart.std": 1.0,
+    "solver.eval_steps": 8,
+    "restart.share": 0.25,
+    "restart.std": 0.3,
     "optim.lr": 3e-3,
     "optim.schedule": "cosine",
 }

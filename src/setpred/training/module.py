@@ -24,6 +24,8 @@ from .settings import Settings
 
 TOLD = ("diverged", "restarted")
 """Shares of the test examples that stand beside their metrics, of models that have an inner optimisation."""
+FITTED = 8_192
+"""So many examples of training say which inner losses are usual."""
 WARM_UP = 1_000
 HALF_LIFE = 50_000
 
@@ -37,6 +39,7 @@ class TrainingModule(L.LightningModule):
         self.sums: dict[str, Tensor] = {}  # of each metric since the last report: its sum and how many it is of
         self.seconds = 0.0
         self.began = False
+        self.fits_restarts = False  # before it is tested
         self._data: dict[str, Batch] = {}
         self._started = 0.0
 
@@ -92,9 +95,6 @@ class TrainingModule(L.LightningModule):
 
     def on_train_epoch_end(self) -> None:
         self.seconds += time.perf_counter() - self._started
-        for part in self.experiment.modules():
-            if isinstance(part, Restart):  # each process learned from its own share of the batches
-                part.threshold.copy_(self.trainer.strategy.broadcast(part.threshold))
         self._report("train")
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
@@ -103,6 +103,19 @@ class TrainingModule(L.LightningModule):
     def on_validation_epoch_end(self) -> None:
         self._report("val")
         self._report_pooled("val")
+
+    def on_test_start(self) -> None:
+        if self.fits_restarts:
+            self._fit_restarts()
+
+    def _fit_restarts(self) -> None:
+        some = tuple(t[:FITTED] for t in self.data("train"))
+        for restart in (part for part in self.experiment.modules() if isinstance(part, Restart)):
+            with restart.fitting():
+                for batch in Chunks(some, self.experiment.evaluation_batch):
+                    self.experiment.judge(tuple(t.to(self.device) for t in batch))
+        if self.experiment.pooled is not None:
+            self.experiment.pooled.reset()
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
         judged, shares = self.experiment.judge(batch), self.experiment.diagnostics()

@@ -76,6 +76,7 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
                 module.load_state_dict(weights, strict=False)
             except Exception as error:  # a damaged file can be anything
                 raise _damaged(best, error) from error
+        module.fits_restarts = True
         (metrics,) = trainer.test(module, verbose=False)
     result = summary(settings, trainer.global_step, module.seconds, metrics)
     if trainer.is_global_zero:
