@@ -48,7 +48,7 @@ class Restart(nn.Module):
 
     @contextmanager
     def fitting(self) -> Iterator[None]:
-        """Inside, examples are decoded once; after, the largest `share` of their inner losses is above the threshold."""
+        """Inside, examples start once; after, the largest `share` of their inner losses is above the threshold."""
         self.threshold.fill_(torch.inf)
         self.seen = []
         try:
