@@ -37,7 +37,7 @@ class Examined:
 
     def restarts(self, iterations: int, settle: bool) -> sp.Restart:
         """Those of the recipe, which a run need not be trained with, for so many iterations."""
-        restart = sp.Restart(BEST["restart.share"], BEST["restart.std"])
+        restart = sp.Restart(BEST["restart.share"])
         (sets,) = self.experiment.split("train")
         with restart.fitting():
             self.solve(sets[:FITTED], iterations, settle, restart)

@@ -36,7 +36,7 @@ class Restart(nn.Module):
 
     threshold: Tensor
 
-    def __init__(self, share: float = 0.05, std: float = 0.3):
+    def __init__(self, share: float = 0.05, std: float = 0.5):
         super().__init__()
         if not 0 < share < 1:
             raise ValueError(f"Restart: share is {share!r}, it must lie between 0 and 1")

@@ -62,8 +62,7 @@ BEST = {
     "init.name": "guessed",
     "solver.settle": True,
     "solver.eval_steps": 8,
-    "restart.share": 0.25,
-    "restart.std": 0.3,
+    "restart.share": 0.24,
     "optim.lr": 3e-3,
     "optim.schedule": "cosine",
 }

@@ -63,7 +63,7 @@ class RestartSettings:
     """Which `share` of the examples, those of the largest inner loss, evaluation starts again; None starts all once."""
 
     share: float | None = None
-    std: float = 0.3
+    std: float = 0.5
 
 
 @dataclass
