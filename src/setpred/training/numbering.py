@@ -40,7 +40,13 @@ class NumberingSettings(Settings):
     data: NumberingData = field(default_factory=NumberingData)
 
 
-DSPN = {"solver.name": "gradient-descent", "solver.clip": None, "adjoint.name": "unrolled", "adjoint.straight": False}
+DSPN = {
+    "solver.name": "gradient-descent",
+    "solver.lr": 1.0,  # a longer step makes different elements equal, and they cannot be unrolled apart
+    "solver.clip": None,
+    "adjoint.name": "unrolled",
+    "adjoint.straight": False,
+}
 MODELS: dict[str, dict[str, Any]] = {
     "idspn": {},
     "dspn": DSPN,
