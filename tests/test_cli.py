@@ -97,7 +97,7 @@ def test_how_many_examples_diverged_or_started_again_stands_beside_the_loss(setp
         setpred("train", "autoencoding", "--preset", "quick-best", "--out", "run", *words, "restart.share=0.5")[0] == 0
     )
     once, again = (
-        json.loads(setpred("evaluate", "run", "--json", *more)[1])["10"] for more in (["restart.share=none"], [])
+        json.loads(setpred("evaluate", "run", "--json", *more)[1])["8"] for more in (["restart.share=none"], [])
     )
     assert "restarted" not in once
     assert 0 < again["restarted"] < 1
