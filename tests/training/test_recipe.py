@@ -13,7 +13,10 @@ from setpred.training.run_folder import load_run
 from setpred.training.settings import flatten, to_dict
 from setpred.training.tasks import TASKS, make_experiment, make_settings
 
-RECIPES = {"autoencoding": {*BEST}, "numbering": {"solver.lr", "adjoint.straight", "optim.lr", "optim.schedule"}}
+RECIPES = {
+    "autoencoding": {*BEST, "solver.eval_steps"},
+    "numbering": {"solver.lr", "adjoint.straight", "optim.lr", "optim.schedule"},
+}
 TINY = {"data.train": 256, "data.test": 64, "net.hidden": 16, "net.latent": 16, "optim.steps": 8, "trainer.round": 4}
 
 
@@ -34,6 +37,12 @@ def test_the_step_of_numbering_grows_with_the_elements():
     assert steps == [37.5, 56.25, 300]
     assert make_settings("numbering", preset="best", overrides={"data.n": 32}).solver.lr == 150
     assert make_settings("numbering", preset="best", overrides={"solver.lr": 7.0}).solver.lr == 7
+
+
+@pytest.mark.parametrize(("steps", "evaluated"), [(10, 8), (40, 32), (1, 1)])
+def test_evaluation_with_restarts_is_as_much_work_as_the_iterations_of_training(steps, evaluated):
+    settings = make_settings("autoencoding", preset="best", overrides={"solver.steps": steps})
+    assert settings.solver.eval_steps == evaluated
 
 
 def test_there_is_no_recipe_without_evidence():

@@ -61,11 +61,15 @@ BEST = {
     "net.shared": True,
     "init.name": "guessed",
     "solver.settle": True,
-    "solver.eval_steps": 8,
     "restart.share": 0.24,
     "optim.lr": 3e-3,
     "optim.schedule": "cosine",
 }
+
+
+def best(settings: AutoencodingSettings) -> dict[str, Any]:
+    """With restarts for a quarter, four fifths of the iterations are as much work as all of them for each."""
+    return BEST | {"solver.eval_steps": max(1, settings.solver.steps * 4 // 5)}
 
 
 class Autoencoding(Experiment):

@@ -73,10 +73,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def best(data: NumberingData) -> dict[str, Any]:
+def best(settings: NumberingSettings) -> dict[str, Any]:
     """See docs/beyond.md. The more elements there are, the less each counts in the encoding, and in its gradient."""
     return {
-        "solver.lr": 300 * data.n / 64,
+        "solver.lr": 300 * settings.data.n / 64,
         "adjoint.straight": True,
         "optim.lr": 5e-3,
         "optim.schedule": "cosine",

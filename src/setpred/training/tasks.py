@@ -22,8 +22,8 @@ class Task:
     models: Mapping[str, Changes]
     presets: Mapping[str, Changes | Callable[[Any], Changes]]
     """Changes, or what makes them from the task's `data`; the first has the full size."""
-    best: Changes | Callable[[Any], Changes] | None = None
-    """What is recommended for the decoders beside the published protocol, where there is evidence; made as above."""
+    best: Callable[[Any], Changes] | None = None
+    """What is recommended for the decoders, where there is evidence, beside what was published; made from settings."""
     without_decoder: tuple[str, ...] = ()
     exceptions: Mapping[tuple[str, str], Changes] = field(default_factory=dict)
     """What a preset changes for one model: (preset, model) → changes."""
@@ -46,7 +46,7 @@ TASKS = {
         autoencoding.Autoencoding,
         autoencoding.MODELS,
         autoencoding.PRESETS,
-        autoencoding.BEST,
+        autoencoding.best,
     ),
     "numbering": Task(
         numbering.NumberingSettings,
@@ -99,7 +99,8 @@ def make_settings(
     sized = _for(chosen.presets[size], changed(chosen.settings(), data))
     recipe: Changes = {}
     if preset != size and chosen.best and chosen.iterates(model):
-        recipe = _for(chosen.best, changed(chosen.settings(), {**sized, **data}))
+        asked_steps = {key: value for key, value in overrides.items() if key == "solver.steps"}
+        recipe = chosen.best(changed(chosen.settings(), {**sized, **data, **asked_steps}))
     names = {"model": model, "preset": preset, "seed": seed}
     changes = {**sized, **recipe, **chosen.models[model], **chosen.exceptions.get((size, model), {})}
     settings = changed(chosen.settings(), {**names, **changes, **overrides})
