@@ -15,8 +15,8 @@ from torch import Tensor
 import setpred as sp
 from setpred.data.random_sets import random_sets
 from setpred.paper.published import autoencoding
-from setpred.training.autoencoding import BEST
 from setpred.training.module import FITTED
+from setpred.training.restarting import SHARE
 from setpred.training.run import commit
 from setpred.training.run_folder import load_run, read_config, read_result
 
@@ -37,7 +37,7 @@ class Examined:
 
     def restarts(self, iterations: int, settle: bool) -> sp.Restart:
         """Those of the recipe, which a run need not be trained with, for so many iterations."""
-        restart = sp.Restart(BEST["restart.share"])
+        restart = sp.Restart(SHARE)
         (sets,) = self.experiment.split("train")
         with restart.fitting():
             self.solve(sets[:FITTED], iterations, settle, restart)

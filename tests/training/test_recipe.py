@@ -7,20 +7,22 @@ from safetensors.torch import load_file
 from setpred.errors import UsageError
 from setpred.matching import hungarian_loss
 from setpred.play.pack import predictor_of
-from setpred.training.autoencoding import BEST
+from setpred.training import autoencoding, clevr
 from setpred.training.run import evaluate, train
 from setpred.training.run_folder import load_run
 from setpred.training.settings import flatten, to_dict
 from setpred.training.tasks import TASKS, make_experiment, make_settings
 
+RESTARTS = {"restart.share", "solver.eval_steps"}
 RECIPES = {
-    "autoencoding": {*BEST, "solver.eval_steps"},
-    "numbering": {"solver.lr", "adjoint.straight", "optim.lr", "optim.schedule"},
+    "autoencoding": {*autoencoding.BEST, *RESTARTS},
+    "numbering": {"solver.lr", "adjoint.straight", "optim.lr", "optim.schedule", *RESTARTS},
+    "clevr": {*clevr.BEST},
 }
 TINY = {"data.train": 256, "data.test": 64, "net.hidden": 16, "net.latent": 16, "optim.steps": 8, "trainer.round": 4}
 
 
-@pytest.mark.parametrize("task", ["autoencoding", "numbering"])
+@pytest.mark.parametrize("task", RECIPES)
 @pytest.mark.parametrize(("preset", "size"), [("best", "paper"), ("small-best", "small"), ("quick-best", "quick")])
 def test_the_recipe_changes_what_it_says_and_nothing_else(task, preset, size):
     for model in TASKS[task].models:
@@ -41,13 +43,15 @@ def test_the_step_of_numbering_grows_with_the_elements():
 
 @pytest.mark.parametrize(("steps", "evaluated"), [(10, 8), (40, 32), (1, 1)])
 def test_evaluation_with_restarts_is_as_much_work_as_the_iterations_of_training(steps, evaluated):
-    settings = make_settings("autoencoding", preset="best", overrides={"solver.steps": steps})
-    assert settings.solver.eval_steps == evaluated
+    for task in ("autoencoding", "numbering"):
+        settings = make_settings(task, preset="best", overrides={"solver.steps": steps})
+        assert settings.solver.eval_steps == evaluated
 
 
-def test_there_is_no_recipe_without_evidence():
-    with pytest.raises(UsageError, match="unknown preset 'best': there are paper, small, quick"):
-        make_settings("clevr", preset="best")
+def test_there_is_no_recipe_without_evidence(tmp_path):
+    (tmp_path / "train.jsonl").touch()
+    with pytest.raises(UsageError, match="unknown preset 'best': there are small, quick"):
+        make_settings(str(tmp_path), preset="best")
 
 
 def test_a_guess_is_trained_on_the_true_sets_and_leaves_the_vector_alone():

@@ -12,6 +12,7 @@ from ..matching import hungarian_loss
 from ..solution import Trace
 from .experiment import Batch, Experiment, decoding_loss, mixed_seed
 from .parts import make_decoder
+from .restarting import restarts
 from .settings import InitSettings, NetSettings, Settings
 
 
@@ -61,15 +62,13 @@ BEST = {
     "net.shared": True,
     "init.name": "guessed",
     "solver.settle": True,
-    "restart.share": 0.24,
     "optim.lr": 3e-3,
     "optim.schedule": "cosine",
 }
 
 
 def best(settings: AutoencodingSettings) -> dict[str, Any]:
-    """With restarts for a quarter, four fifths of the iterations are as much work as all of them for each."""
-    return BEST | {"solver.eval_steps": max(1, settings.solver.steps * 4 // 5)}
+    return BEST | restarts(settings.solver)
 
 
 class Autoencoding(Experiment):

@@ -14,10 +14,11 @@ from ..image_encoder import ImageEncoder
 from ..matching import hungarian_loss
 from ..predictor import SetPredictor
 from ..solution import Trace
-from .experiment import Batch, Experiment, decoding_loss
+from .experiment import Batch, decoding_loss
 from .parts import make_decoder
+from .predicting import Predicting, check_sets_first
 from .scene_cache import RENDERED, SceneSplit
-from .settings import ImageModelSettings, OptimSettings, Settings, SolverSettings
+from .settings import ImageModelSettings, ImageOptimSettings, Settings, SolverSettings
 
 SIZE, DIM = CLEVR_SCHEMA.size, CLEVR_SCHEMA.dim
 
@@ -41,7 +42,7 @@ class ClevrSettings(Settings):
     task: str = "clevr"
     solver: SolverSettings = field(default_factory=lambda: SolverSettings(steps=40, schedule="20,40", clip=10.0))
     net: ImageModelSettings = field(default_factory=ImageModelSettings)
-    optim: OptimSettings = field(default_factory=lambda: OptimSettings(steps=54_600, schedule="drop"))
+    optim: ImageOptimSettings = field(default_factory=lambda: ImageOptimSettings(steps=54_600, schedule="drop"))
     data: ClevrData = field(default_factory=ClevrData)
 
 
@@ -101,7 +102,15 @@ EXCEPTIONS: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 
-class Clevr(Experiment):
+# See docs/beyond.md.
+BEST = {"optim.sets_first": 1 / 16, "optim.lr": 3e-3, "optim.schedule": "cosine"}
+
+
+def best(settings: ClevrSettings) -> dict[str, Any]:
+    return BEST
+
+
+class Clevr(Predicting):
     """Predict the objects of a scene; judged by their loss and by average precision at six distances."""
 
     evaluation_batch = 128
@@ -109,6 +118,7 @@ class Clevr(Experiment):
 
     def __init__(self, settings: ClevrSettings):
         super().__init__()
+        check_sets_first(settings.optim)
         self.settings = settings
         self.predictor = make_predictor(settings)
         self.pooled = SetAveragePrecision(CLEVR_SCHEMA)
@@ -134,7 +144,7 @@ class Clevr(Experiment):
         name = self.settings.model
         decoder = self.predictor.decoder
         if decoder is not None:
-            return decoding_loss(decoder, self.predictor.encode(inputs), target)
+            return decoding_loss(decoder, self.vectors(inputs, target), target)
         every = {"every_iteration": True} if name in EVERY_ITERATION else {}
         prediction = self.predictor.encoder(self.predictor.prepared(inputs), **every)
         return slot_loss(prediction, target, coordinate_range=RANGES[name]).mean()

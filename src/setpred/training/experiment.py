@@ -42,6 +42,9 @@ class Experiment(nn.Module):
         """
         raise NotImplementedError
 
+    def begin(self, step: int) -> None:
+        """Told before each step of training which one it is."""
+
     def augment(self, batch: Batch) -> Batch:
         """What is done to a training batch, with torch's random numbers."""
         return batch

@@ -25,7 +25,7 @@ from .settings import Settings
 TOLD = ("diverged", "restarted")
 """Shares of the test examples that stand beside their metrics, of models that have an inner optimisation."""
 FITTED = 8_192
-"""So many examples of training say which inner losses are usual."""
+"""So many examples of val, or of training where there is no val, say which inner losses are usual."""
 WARM_UP = 1_000
 HALF_LIFE = 50_000
 
@@ -77,6 +77,7 @@ class TrainingModule(L.LightningModule):
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         settings, step = self.settings, self.global_step
         torch.manual_seed(mixed_seed(settings.seed, step, self.global_rank))
+        self.experiment.begin(step)
         if settings.solver.schedule is not None:
             iterations = iterations_at(settings.solver.schedule, step, settings.optim.steps, settings.seed)
             for part in self.experiment.modules():
@@ -109,7 +110,8 @@ class TrainingModule(L.LightningModule):
             self._fit_restarts()
 
     def _fit_restarts(self) -> None:
-        some = tuple(t[:FITTED] for t in self.data("train"))
+        # What is learned by heart has lower inner losses than what is met later.
+        some = tuple(t[:FITTED] for t in self.data("val") or self.data("train"))
         for restart in (part for part in self.experiment.modules() if isinstance(part, Restart)):
             with restart.fitting():
                 for batch in Chunks(some, self.experiment.evaluation_batch):

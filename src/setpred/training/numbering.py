@@ -15,6 +15,7 @@ from ..metrics import exact_matches
 from ..solution import Trace
 from .experiment import Batch, Experiment, mixed_seed
 from .parts import make_decoder
+from .restarting import restarts
 from .settings import NetSettings, OptimSettings, Settings, SolverSettings
 
 
@@ -80,6 +81,7 @@ def best(settings: NumberingSettings) -> dict[str, Any]:
         "adjoint.straight": True,
         "optim.lr": 5e-3,
         "optim.schedule": "cosine",
+        **restarts(settings.solver),
     }
 
 

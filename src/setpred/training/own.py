@@ -20,10 +20,11 @@ from ..predictor import SetPredictor
 from ..schema import Real, Schema
 from ..solution import Trace
 from ..standardized import Standardized
-from .experiment import Batch, Experiment, decoding_loss
+from .experiment import Batch, decoding_loss
 from .folder_tensors import read_tensors
 from .parts import make_decoder
-from .settings import ImageModelSettings, OptimSettings, Settings, SolverSettings
+from .predicting import Predicting, check_sets_first
+from .settings import ImageModelSettings, ImageOptimSettings, Settings, SolverSettings
 
 DISTANCES = (0.5, 0.2, 0.1, 0.05)
 """At which average precision is measured, in the scale of the position."""
@@ -53,7 +54,7 @@ class FolderSettings(Settings):
     task: str = "folder"
     solver: SolverSettings = field(default_factory=lambda: SolverSettings(steps=20, clip=10.0))
     net: ImageModelSettings = field(default_factory=lambda: ImageModelSettings(constraint="usual"))
-    optim: OptimSettings = field(default_factory=lambda: OptimSettings(schedule="cosine"))
+    optim: ImageOptimSettings = field(default_factory=lambda: ImageOptimSettings(schedule="cosine"))
     data: FolderData = field(default_factory=FolderData)
 
 
@@ -147,7 +148,7 @@ def read_schema(data: FolderData) -> Schema:
         raise UsageError(f"data.schema: {error}") from None
 
 
-class OwnFolder(Experiment):
+class OwnFolder(Predicting):
     """Predict the objects of an input; judged by their loss and by how many fields and whole sets are right."""
 
     monitor = "score"
@@ -155,6 +156,7 @@ class OwnFolder(Experiment):
     def __init__(self, settings: FolderSettings):
         super().__init__()
         self.settings = settings
+        check_sets_first(settings.optim)
         data, net = settings.data, settings.net
         if not data.tolerance > 0:
             raise UsageError(f"data.tolerance is {data.tolerance}: use a number above 0")
@@ -205,9 +207,10 @@ class OwnFolder(Experiment):
         return (inputs[..., :-1], inputs[..., -1] > 0) if self.settings.data.kind == "set" else (inputs, None)
 
     def loss(self, batch: Batch) -> Tensor:
-        (inputs, target, _), decoder = batch, self.predictor.decoder
+        (raw, target, _), decoder = batch, self.predictor.decoder
         assert decoder is not None
-        return decoding_loss(decoder, self.predictor.encode(*self.with_mask(inputs)), target, self.cost)
+        inputs, mask = self.with_mask(raw)
+        return decoding_loss(decoder, self.vectors(inputs, target, mask), target, self.cost)
 
     def judge(self, batch: Batch) -> dict[str, Tensor]:
         inputs, target, mask = batch

@@ -151,6 +151,7 @@ def make_trainer(settings: Settings, out: Path | None, monitor: str | None, quie
             accelerator=s.accelerator,
             devices=s.devices,
             num_nodes=s.nodes,
+            strategy=_strategy(settings),
             precision=s.precision,  # type: ignore[arg-type]
             logger=logger,
             callbacks=callbacks,
@@ -168,6 +169,13 @@ def make_trainer(settings: Settings, out: Path | None, monitor: str | None, quie
     except (MisconfigurationException, ValueError, RuntimeError) as error:  # what Lightning says to a machine unlike it
         reason = " ".join(str(error).split())[:200]
         raise UsageError(f"trainer.accelerator, devices, nodes or precision cannot be had here: {reason}") from None
+
+
+def _strategy(settings: Settings) -> str:
+    """Processes that train together must be told that some weights learn nothing while others come first."""
+    several = settings.trainer.devices != 1 or settings.trainer.nodes > 1
+    rests = getattr(settings.optim, "sets_first", 0) > 0
+    return "ddp_find_unused_parameters_true" if several and rests else "auto"
 
 
 def make_logger(name: str | None, out: Path) -> Any:

@@ -100,6 +100,13 @@ class OptimSettings:
 
 
 @dataclass
+class ImageOptimSettings(OptimSettings):
+    """`sets_first` is the share of the steps, the first ones, in which the decoder learns alone, from the true sets."""
+
+    sets_first: float = 0.0
+
+
+@dataclass
 class TrainerSettings:
     """What Lightning needs to know; `round` is how many steps lie between evaluations and checkpoints."""
 

@@ -61,6 +61,7 @@ TASKS = {
         clevr.Clevr,
         clevr.MODELS,
         clevr.PRESETS,
+        clevr.best,
         without_decoder=clevr.BASELINES,
         exceptions=clevr.EXCEPTIONS,
     ),
