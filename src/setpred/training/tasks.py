@@ -130,6 +130,8 @@ def refuse_idle(settings: Settings, overrides: Changes) -> None:
         part = key.split(".")[0]
         if not iterates and part in ("solver", "adjoint", "init", "restart"):
             raise UsageError(f"{model} has no {part}: {key} is for the decoders, such as idspn")
+        if not iterates and key == "optim.sets_first":
+            raise UsageError(f"{model} has no decoder to learn first: {key} is for those that have, such as idspn")
         if key in USED_BY and getattr(settings, part).name not in USED_BY[key]:
             users, chosen = " and ".join(USED_BY[key]), getattr(settings, part).name
             raise UsageError(f"{key} is for {users}, not {chosen}: choose another {part}.name")
