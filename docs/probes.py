@@ -24,6 +24,7 @@ from setpred.training.tasks import make_experiment, make_settings
 RESULTS = Path(__file__).parent.parent / "results" / "beyond"
 FILE = RESULTS / "probes.json"
 ITERATIONS, STEPS, SEEDS = 10, 1_500, (0, 1)
+SHOWN, LONGEST = 1_024, 40
 SIZE = {"data.n": 4, "data.d": 4, "solver.steps": ITERATIONS, "optim.steps": STEPS}
 Change = Callable[[Experiment], None]
 
@@ -114,6 +115,18 @@ def judged(experiment: Experiment) -> dict[str, Any]:
     return {key: value.item() for key, value in figures.items()}
 
 
+@torch.no_grad()
+def way(experiment: Experiment) -> dict[str, list[float]]:
+    """Mean inner loss and error of sets that were allowed so many iterations."""
+    sets = random_sets(SHOWN, 4, 4, seed=2_111_12193)
+    z = experiment.encoder(sets)
+    found = [experiment.decoder.solve(z, steps=steps) for steps in range(1, LONGEST + 1)]
+    return {
+        "inner": [solution.loss.mean().item() for solution in found],
+        "error": [sp.hungarian_loss(solution.sets, sets, cost="huber").mean().item() for solution in found],
+    }
+
+
 def main() -> None:
     torch.set_num_threads(1)
     known = json.loads(FILE.read_text()) if FILE.exists() else {}
@@ -124,9 +137,12 @@ def main() -> None:
             if str(seed) in runs:
                 continue
             begun = time.process_time()
-            found = judged(trained(recipe, change, seed))
+            experiment = trained(recipe, change, seed)
+            found = judged(experiment)
             seconds = round(time.process_time() - begun, 1)
             runs[str(seed)] = {**found, "cpu_seconds": seconds, "steps": STEPS, "commit": commit()}
+            if seed == 0 and isinstance(change, dict):  # momentum as a function is meant for ITERATIONS alone
+                runs["0"]["way"] = way(experiment)
             FILE.write_text(json.dumps(known, indent=1) + "\n")
             print(f"{group}, {name}, seed {seed}: {found['mean']:.1e}", flush=True)
 
