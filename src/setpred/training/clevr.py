@@ -16,7 +16,7 @@ from ..predictor import SetPredictor
 from ..solution import Trace
 from .experiment import Batch, decoding_loss
 from .parts import make_decoder
-from .predicting import Predicting, check_sets_first
+from .predicting import Predicting
 from .scene_cache import RENDERED, SceneSplit
 from .settings import ImageModelSettings, ImageOptimSettings, Settings, SolverSettings
 
@@ -118,7 +118,6 @@ class Clevr(Predicting):
 
     def __init__(self, settings: ClevrSettings):
         super().__init__()
-        check_sets_first(settings.optim)
         self.settings = settings
         self.predictor = make_predictor(settings)
         self.pooled = SetAveragePrecision(CLEVR_SCHEMA)

@@ -23,7 +23,7 @@ from ..standardized import Standardized
 from .experiment import Batch, decoding_loss
 from .folder_tensors import read_tensors
 from .parts import make_decoder
-from .predicting import Predicting, check_sets_first
+from .predicting import Predicting
 from .settings import ImageModelSettings, ImageOptimSettings, Settings, SolverSettings
 
 DISTANCES = (0.5, 0.2, 0.1, 0.05)
@@ -156,7 +156,6 @@ class OwnFolder(Predicting):
     def __init__(self, settings: FolderSettings):
         super().__init__()
         self.settings = settings
-        check_sets_first(settings.optim)
         data, net = settings.data, settings.net
         if not data.tolerance > 0:
             raise UsageError(f"data.tolerance is {data.tolerance}: use a number above 0")

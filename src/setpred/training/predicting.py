@@ -2,7 +2,6 @@
 
 from torch import Tensor
 
-from ..errors import UsageError
 from ..predictor import SetPredictor
 from .experiment import Experiment
 from .settings import ImageOptimSettings
@@ -29,8 +28,3 @@ class Predicting(Experiment):
         if self.alone and decoder is not None:
             return decoder.encoder(target)
         return self.predictor.encode(inputs, mask)
-
-
-def check_sets_first(optim: ImageOptimSettings) -> None:
-    if not 0 <= optim.sets_first < 1:
-        raise UsageError(f"optim.sets_first is {optim.sets_first}: use a share of the steps, from 0 to below 1")

@@ -24,7 +24,7 @@ from .callbacks import Bar, MetricsTable, Rounds, WholeFiles
 from .experiment import mixed_seed
 from .module import TrainingModule
 from .run_folder import load_run, load_weights, read_config, read_result, resumed_as_asked, what_counts, write_config
-from .settings import Settings, changed
+from .settings import ImageOptimSettings, Settings, changed
 from .tasks import make_experiment
 
 LOGGERS = ("tensorboard", "wandb", "mlflow", "none")
@@ -174,7 +174,7 @@ def make_trainer(settings: Settings, out: Path | None, monitor: str | None, quie
 def _strategy(settings: Settings) -> str:
     """Processes that train together must be told that some weights learn nothing while others come first."""
     several = settings.trainer.devices != 1 or settings.trainer.nodes > 1
-    rests = getattr(settings.optim, "sets_first", 0) > 0
+    rests = isinstance(settings.optim, ImageOptimSettings) and settings.optim.sets_first > 0
     return "ddp_find_unused_parameters_true" if several and rests else "auto"
 
 

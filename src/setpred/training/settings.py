@@ -207,7 +207,7 @@ def _set(config: DictConfig, key: str, value: Any, known: Sequence[str]) -> None
 
 
 def _check_ranges(settings: Settings) -> None:
-    """Raise where a count is below one, or the step size of Adam is negative or no number."""
+    """Raise where a count is below one, the step size of Adam is negative or no number, or a share is none."""
     counted = ("optim.batch", "optim.steps", "trainer.round", "trainer.devices", "trainer.nodes")
     for key, value in flatten(to_dict(settings)).items():
         count = key in counted or (key.startswith("data.") and type(value) is int)
@@ -215,3 +215,5 @@ def _check_ranges(settings: Settings) -> None:
             raise UsageError(f"{key} is {value}: use 1 or more")
     if not 0 <= settings.optim.lr < float("inf"):
         raise UsageError(f"optim.lr is {settings.optim.lr}: use a number such as 0.001")
+    if isinstance(settings.optim, ImageOptimSettings) and not 0 <= settings.optim.sets_first < 1:
+        raise UsageError(f"optim.sets_first is {settings.optim.sets_first}: use a share, from 0 to below 1")
