@@ -9,17 +9,21 @@ from setpred.paper.published import numbering
 from setpred.report.look import BLUE, GREY, MUTED, panel
 
 RESULTS = Path(__file__).parent.parent.parent / "results"
-CURVE = "curves/idspn-classes4-samples1-seed0.csv"
-RECIPES = {"numbering": ("published recipe", GREY), "numbering-best": ("recommended recipe", BLUE)}
+RECIPES = {
+    "numbering": ("published recipe", GREY, "-"),
+    "numbering-best": ("recommended recipe, 5,500 steps, seed 0", BLUE, "-"),
+    "numbering-best-8000": ("8,000 steps, seed 1", BLUE, (0, (4, 2))),
+}
 
 
 def draw() -> Figure:
     figure, axes = panel(1, 1, width=5.6, height=3.0)
-    for folder, (label, colour) in RECIPES.items():
-        with (RESULTS / folder / CURVE).open(encoding="utf-8", newline="") as file:
+    for folder, (label, colour, dashes) in RECIPES.items():
+        (curve,) = (RESULTS / folder / "curves").glob("idspn-classes4-samples1-seed*.csv")
+        with curve.open(encoding="utf-8", newline="") as file:
             rows = [row for row in csv.DictReader(file) if row["val/accuracy"]]
         steps, right = ([float(row[key]) for row in rows] for key in ("step", "val/accuracy"))
-        axes.plot(steps, [100 * share for share in right], color=colour, label=label)
+        axes.plot(steps, [100 * share for share in right], color=colour, linestyle=dashes, label=label)
     published = next(c.mean for c in numbering().cells if c.model == "iDSPN" and c.at == {"classes": 4, "samples": 1})
     axes.axhline(published, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), label="published, after 50,000 steps")
     axes.set(xlabel="training steps", ylabel="val sets numbered right, %", xlim=0, ylim=(0, 100))
