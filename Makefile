@@ -17,7 +17,7 @@ help:
 	@echo "make nightly  the long tests (kills, fuzz, numerics, load), counted in results/trust.json"
 	@echo "make bench    speed and memory, into results/bench/"
 	@echo "make docs     the documentation, into site/; a warning is an error"
-	@echo "make lint     ruff and mypy"
+	@echo "make lint     ruff, mypy and import-linter"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make clean    remove .venv and every cache"
 
@@ -67,11 +67,12 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis .grimp_cache .import_linter_cache dist build
 	find src tests examples docs -name __pycache__ -type d -prune -exec rm -rf {} +

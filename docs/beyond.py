@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 import setpred as sp
-from setpred.data.random_sets import random_sets
+from setpred.data.synthetic import random_sets
 from setpred.paper.published import autoencoding
+from setpred.tasks.settings import RESTARTED
 from setpred.training.module import FITTED
-from setpred.training.restarting import SHARE
 from setpred.training.run import commit
 from setpred.training.run_folder import load_run, read_config, read_result
 
@@ -37,7 +37,7 @@ class Examined:
 
     def restarts(self, iterations: int, settle: bool) -> sp.Restart:
         """Those of the recipe, which a run need not be trained with, for so many iterations."""
-        restart = sp.Restart(SHARE)
+        restart = sp.Restart(RESTARTED)
         (sets,) = self.experiment.split("train")
         with restart.fitting():
             self.solve(sets[:FITTED], iterations, settle, restart)
@@ -49,7 +49,7 @@ class Examined:
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Of each example: error of its set, inner loss that restarts go by, that of the result, whether restarted."""
         solver = self.settings.solver
-        self.decoder.solver = sp.Nesterov(iterations, lr=solver.lr, momentum=solver.momentum, settle=settle)
+        self.decoder.solver = sp.Nesterov(iterations, lr=solver["lr"], momentum=solver["momentum"], settle=settle)
         self.decoder.restart = restart
         parts = []
         for part in sets.split(1_000):
@@ -62,7 +62,7 @@ class Examined:
     def row(self, iterations: int, settle: bool, restart: bool) -> dict[str, Any]:
         rule = self.restarts(iterations, settle) if restart else None
         error, last_loss, _, restarted = self.solve(self.sets, iterations, settle, rule)
-        if (iterations, settle, restart) == (self.settings.solver.steps, True, False):
+        if (iterations, settle, restart) == (self.settings.solver["steps"], True, False):
             self.risk = risk(error.double(), last_loss)
         return {
             "iterations": iterations,
@@ -98,7 +98,7 @@ def risk(error: Tensor, inner_loss: Tensor) -> dict[str, list[float]]:
 def examine(run: Path) -> dict[str, Any]:
     examined = Examined(run)
     settings, result = examined.settings, read_result(run)
-    trained, own = settings.solver.steps, settings.solver.settle
+    trained, own = settings.solver["steps"], settings.solver["settle"]
     first = settings.seed == 0  # of the others only what their spread is asked for
     drawn = first and settings.data.n == settings.data.d == 4
     fewer = trained * 4 // 5  # with restarts for a quarter, as much work as all iterations for each

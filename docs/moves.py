@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 import setpred as sp
-from setpred.data.random_sets import random_sets
+from setpred.data.synthetic import random_sets
+from setpred.tasks.settings import RESTARTED
 from setpred.tensors import fixed_noise
 from setpred.training.module import FITTED
-from setpred.training.restarting import SHARE
 from setpred.training.run import commit
 from setpred.training.run_folder import load_run
 
@@ -32,7 +32,7 @@ class Moves:
     def __init__(self, run: Path, examples: int = EXAMPLES):
         self.settings, experiment = load_run(run)
         data = self.settings.data
-        self.decoder, self.steps = experiment.decoder, self.settings.solver.steps
+        self.decoder, self.steps = experiment.decoder, self.settings.solver["steps"]
         self.decoder.restart = None
         self.sets = random_sets(examples, data.n, data.d, SEED)
         with torch.no_grad():
@@ -54,7 +54,7 @@ class Moves:
         """Four fifths of the iterations for all, as many again for the quarter of the highest inner loss."""
         steps = self.steps * 4 // 5
         first = self.solve(self.z, steps)
-        chosen = self.suspects(first, steps, SHARE)
+        chosen = self.suspects(first, steps, RESTARTED)
         z = self.z[chosen]
         with torch.no_grad():
             start = first.sets[chosen] if from_end else self.decoder.init(len(z), z)

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 
 import setpred as sp
-from setpred.data.random_sets import random_sets
-from setpred.training.autoencoding import BEST
-from setpred.training.experiment import Batches, Experiment
+from setpred.data.synthetic import random_sets
+from setpred.tasks import make_experiment, make_settings
+from setpred.tasks.autoencoding import BEST
+from setpred.tasks.experiment import Batches, Experiment
 from setpred.training.run import commit
-from setpred.training.tasks import make_experiment, make_settings
 
 RESULTS = Path(__file__).parent.parent / "results" / "beyond"
 FILE = RESULTS / "probes.json"
@@ -56,16 +56,16 @@ GROUPS: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any] | Change]]] = {
             "three times the inner step": {"solver.lr": 3.0},
             "constant outer rate": {"optim.schedule": "constant"},
             "outer rate 3e-3": {"optim.lr": 3e-3},
-            "conjugate gradient adjoint": {"adjoint.name": "conjugate-gradient", "adjoint.steps": 3},
+            "conjugate gradient adjoint": {"adjoint": "ConjugateGradient", "adjoint.steps": 3, "adjoint.gamma": None},
             "one encoder for both ends": {"net.shared": True},
-            "a random start": {"init.name": "random"},
-            "a first guess": {"init.name": "guessed"},
-            "a first guess, outer rate 3e-3": {"init.name": "guessed", "optim.lr": 3e-3},
+            "a random start": {"init": "RandomInit"},
+            "a first guess": {"init": "GuessedInit"},
+            "a first guess, outer rate 3e-3": {"init": "GuessedInit", "optim.lr": 3e-3},
             "one encoder, outer rate 3e-3": {"net.shared": True, "optim.lr": 3e-3},
-            "one encoder, a first guess": {"net.shared": True, "init.name": "guessed"},
+            "one encoder, a first guess": {"net.shared": True, "init": "GuessedInit"},
             "one encoder, a first guess, outer rate 3e-3": {
                 "net.shared": True,
-                "init.name": "guessed",
+                "init": "GuessedInit",
                 "optim.lr": 3e-3,
             },
         },
@@ -75,7 +75,7 @@ GROUPS: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any] | Change]]] = {
         {
             "as it is": {},
             "an encoder for each end": {"net.shared": False},
-            "a learned start instead of a guess": {"init.name": "learned"},
+            "a learned start instead of a guess": {"init": "LearnedInit"},
             "no plain last step": {"solver.settle": False},
             "outer rate 1e-3": {"optim.lr": 1e-3},
             "constant outer rate": {"optim.schedule": "constant"},

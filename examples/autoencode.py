@@ -11,8 +11,6 @@ def train(steps: int = 300, size: int = 4, dim: int = 2, width: int = 128, batch
     encoder = sp.SetEncoder(dim, hidden=width, latent=width, size=size)
     decoder = sp.iDSPN(
         sp.SetEncoder(dim, hidden=width, latent=width, size=size),  # its own: the decoder searches for g(Y) = z
-        size=size,
-        dim=dim,
         solver=sp.Nesterov(steps=10, lr=1.0, momentum=0.9),
         init=sp.LearnedInit(),
     )

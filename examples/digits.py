@@ -38,8 +38,6 @@ def train_autoencoder(ink: Tensor, steps: int) -> tuple[sp.SetEncoder, sp.SetDec
     encoder = sp.SetEncoder(dim=2, hidden=HIDDEN, latent=LATENT, size=SIZE)
     decoder = sp.iDSPN(
         sp.SetEncoder(dim=2, hidden=HIDDEN, latent=LATENT, size=SIZE),
-        size=SIZE,
-        dim=2,
         solver=sp.Nesterov(steps=10, eval_steps=20, lr=1.0, momentum=0.9, clip=10.0),
         init=sp.RandomInit(0.5),
     )

@@ -20,10 +20,10 @@ from ase.collections import g2
 from ase.data import covalent_radii
 
 import setpred as sp
-from setpred.data.folder import open_folder
+from setpred.data.jsonl_folder import open_folder
+from setpred.tasks import make_settings
 from setpred.training.run import train
 from setpred.training.run_folder import load_run
-from setpred.training.tasks import make_settings
 
 COLOURS = {
     "H": "#8C8C8C",
@@ -88,7 +88,7 @@ def judge(predictor: sp.SetPredictor, names: list[str]) -> tuple[dict[str, float
     predictor.eval()
     with torch.no_grad():
         sets = predictor(inputs, given)
-    pairs = sp.assign(torch.cdist(sets, target), mask, prediction_mask=sets[..., -1] >= 0.5)
+    pairs = sp.assign(torch.cdist(sets, target), target_mask=mask, prediction_mask=sets[..., -1] >= 0.5)
     example = torch.arange(len(records))[:, None]
     ours, true = sets[example, pairs.prediction], target[example, pairs.target]
     same = (schema.attributes(ours) == schema.attributes(true)).all(-1) & pairs.mask

@@ -31,7 +31,7 @@ def three_threads():
 @pytest.fixture
 def setpred(monkeypatch, capsys, tmp_path):
     """Run a command in an empty folder; gives exit code, output and errors."""
-    from setpred.cli import main
+    from setpred.__main__ import main
 
     monkeypatch.chdir(tmp_path)
 

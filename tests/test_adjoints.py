@@ -20,6 +20,7 @@ from setpred import (
     TorchOptimizer,
     Unrolled,
 )
+from setpred.adjoints import minimal_residual
 from setpred.objective import Objective
 
 SIZE, DIM, LATENT = 3, 2, 10
@@ -116,7 +117,7 @@ def test_conjugate_gradient_is_the_implicit_function_theorem(constraint, gamma, 
 
 @pytest.mark.parametrize("constraint", [None, Simplex(), Box(-0.3, 0.3), Ball(0.4)], ids=str)
 def test_conjugate_gradient_with_known_entries(constraint):
-    decoder = smooth_decoder(ConjugateGradient(steps=60), constraint)
+    decoder = smooth_decoder(ConjugateGradient(steps=60, gamma=None), constraint)
     z, v = torch.randn(4, LATENT).double().requires_grad_(), torch.randn(4, SIZE, DIM).double()
     values, given = torch.randn(4, SIZE, DIM).double(), torch.rand(4, SIZE, DIM) < 0.4
     if isinstance(constraint, Simplex | Ball):  # these can hold whole elements only
@@ -128,13 +129,13 @@ def test_conjugate_gradient_with_known_entries(constraint):
 
 
 def test_the_truth_itself_agrees_with_finite_differences():
-    decoder = smooth_decoder(ConjugateGradient(steps=60))
+    decoder = smooth_decoder(ConjugateGradient(steps=60, gamma=None))
     z = torch.randn(2, LATENT).double().requires_grad_()
     assert torch.autograd.gradcheck(decoder, (z,), atol=1e-6)
 
 
 def test_known_values_get_their_own_gradient_and_move_the_rest():
-    decoder = smooth_decoder(ConjugateGradient(steps=60))
+    decoder = smooth_decoder(ConjugateGradient(steps=60, gamma=None))
     z, given = torch.randn(2, LATENT).double(), torch.rand(2, SIZE, DIM) < 0.4
     values = torch.randn(2, SIZE, DIM).double().requires_grad_()
     assert torch.autograd.gradcheck(lambda values: decoder(z, known=(values, given)), (values,), atol=1e-6)
@@ -241,7 +242,7 @@ def test_an_optimiser_that_cannot_be_unrolled_is_refused(optimizer):
 ADJOINTS = {
     "identity": Identity(),
     "straight": Identity(straight=True),
-    "cg": ConjugateGradient(5),
+    "cg": ConjugateGradient(5, gamma=None),
     "damped": ConjugateGradient(3, 100.0),
     "unrolled": Unrolled(),
 }
@@ -288,6 +289,50 @@ def test_stopped_examples_are_differentiated_where_they_stopped(adjoint):
     early = gradients(decoder, z, v)
     decoder.solver.tol = None
     assert_same(early, gradients(decoder, z, v), rtol=1e-5, atol=1e-8)
+
+
+def symmetric_systems(eigenvalues, count=2000):
+    """A, v and the solution of A u = v of least length, for random symmetric 6×6 systems with such eigenvalues."""
+    g = torch.Generator().manual_seed(0)
+    Q = torch.linalg.qr(torch.randn(count, 6, 6, generator=g).double()).Q
+    spectrum = torch.rand(count, 6, generator=g).double() + 0.01
+    spectrum[:, : len(eigenvalues)] *= torch.tensor(eigenvalues).double()
+    A, v = (Q * spectrum[:, None]) @ Q.mT, torch.randn(count, 2, 3, generator=g).double()
+    inverse = torch.where(spectrum == 0, 0.0, 1 / spectrum)
+    return A, v, ((Q * inverse[:, None]) @ Q.mT @ v.view(count, 6, 1)).view_as(v)
+
+
+def solved(A, v, steps):
+    return minimal_residual(lambda u: (A @ u.view(-1, 6, 1)).view_as(u), v, steps)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 6, 10, 60])
+def test_indefinite_systems_never_give_more_than_their_solution(dtype, steps):
+    A, v, exact = symmetric_systems([-1.0])
+    u = solved(A.to(dtype), v.to(dtype), steps).double()
+    assert (u.norm(dim=(1, 2)) <= 1.01 * exact.norm(dim=(1, 2))).all()
+    if steps >= 10:
+        torch.testing.assert_close(u, exact, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("steps", [5, 6, 7, 60])
+def test_singular_systems_without_a_solution_stay_bounded(dtype, steps):
+    A, v, least = symmetric_systems([-1.0, 0.0])
+    u = solved(A.to(dtype), v.to(dtype), steps).double()
+    assert (u.norm(dim=(1, 2)) <= 100 * least.norm(dim=(1, 2))).all()
+
+
+def test_a_decoder_far_from_its_minimum_has_a_bounded_gradient_by_default():
+    """After one iteration H is indefinite; damped, the inverse is near the identity."""
+    encoder = SetEncoder(dim=3, hidden=16, latent=12, size=4)
+    z = torch.randn(64, 12).requires_grad_()
+    found = {}
+    for adjoint in (ConjugateGradient(), Identity()):
+        decoder = SetDecoder(encoder, solver=Nesterov(steps=1), constraint=Simplex(), adjoint=adjoint).eval()
+        found[type(adjoint)] = torch.autograd.grad(decoder(z).square().sum(), z)[0].norm()
+    assert found[ConjugateGradient] < 2 * found[Identity]
 
 
 def test_the_gradient_of_a_solve_cannot_be_differentiated_again():

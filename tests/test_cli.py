@@ -94,11 +94,10 @@ def test_a_run_of_many_machines_is_evaluated_on_one(setpred, tmp_path):
 def test_how_many_examples_diverged_or_started_again_stands_beside_the_loss(setpred):
     words = ["data.train=64", "data.test=32", "optim.steps=12", "trainer.round=6", "net.hidden=16", "net.latent=16"]
     assert (
-        setpred("train", "autoencoding", "--preset", "quick-best", "--out", "run", *words, "restart.share=0.5")[0] == 0
+        setpred("train", "autoencoding", "--preset", "quick-best", "--out", "run", *words, "restart.fraction=0.5")[0]
+        == 0
     )
-    once, again = (
-        json.loads(setpred("evaluate", "run", "--json", *more)[1])["8"] for more in (["restart.share=none"], [])
-    )
+    once, again = (json.loads(setpred("evaluate", "run", "--json", *more)[1])["8"] for more in (["restart=none"], []))
     assert "restarted" not in once
     assert 0 < again["restarted"] < 1
     assert once["diverged"] == again["diverged"] == 0
@@ -132,17 +131,26 @@ def test_the_version_is_told_and_the_bare_package_says_what_its_command_needs(se
             ["train", "numbering", "solver.momentm=0.5"],
             "unknown setting 'solver.momentm': did you mean solver.momentum?",
         ),
-        (["train", "numbering", "solver.steps=many"], "solver.steps='many': Value 'many'"),
+        (["train", "numbering", "solver.steps=many"], "solver.steps='many': it is a whole number"),
         (["train", "numbering", "solver.steps=0"], "steps is 0, it must be a whole number from 1 on"),
         (["train", "numbering", "steps"], "'steps' is not a setting: write key=value"),
-        (["train", "numbering", "solver.name=adamw2"], "unknown solver.name 'adamw2'"),
+        (["train", "numbering", "solver=Nestorov"], "unknown solver 'Nestorov': did you mean Nesterov?"),
+        (
+            ["train", "numbering", "solver=TorchOptimizer", "solver.optimizer=adamw2"],
+            "solver.optimizer cannot be",
+        ),
+        (["train", "numbering", "net.hidden=0"], "net.hidden is 0: use 1 or more"),
+        (["train", "autoencoding", "net.latent=-3"], "net.latent is -3: use 1 or more"),
         (["train", "numbering", "net.pool=median"], "unknown net.pool 'median'"),
         (["train", "numbering", "--model", "bilstm", "solver.steps=4"], "bilstm has no solver"),
-        (["train", "numbering", "--model", "dspn", "solver.momentum=0.5"], "solver.momentum is for nesterov"),
-        (["train", "numbering", "adjoint.gamma=3"], "adjoint.gamma is for conjugate-gradient, not identity"),
-        (["train", "numbering", "init.weight=3"], "init.weight is for learned, not random"),
-        (["train", "autoencoding", "init.name=guessed", "init.std=3"], "init.std is for random and learned"),
-        (["train", "autoencoding", "restart.std=3"], "restart.std needs restarts: set restart.share"),
+        (
+            ["train", "numbering", "--model", "dspn", "solver.momentum=0.5"],
+            "solver.momentum is for Nesterov, not",
+        ),
+        (["train", "numbering", "adjoint.gamma=3"], "adjoint.gamma is for ConjugateGradient, not Identity"),
+        (["train", "numbering", "init.weight=3"], "init.weight is for LearnedInit, not RandomInit"),
+        (["train", "autoencoding", "init=GuessedInit", "init.std=3"], "init.std is for LearnedInit and RandomInit"),
+        (["train", "autoencoding", "restart.std=3"], "restart.std needs a restart: set restart=Restart too"),
         (["train", "autoencoding", "trainer.patience=3"], "trainer.patience is for tasks that validate"),
         (["train", "numbering", "trainer.patience=0"], "trainer.patience is 0: use 1 or more"),
         (["train", "numbering", "optim.lr=1e-3", "optim.lr=1e-4"], "optim.lr is given twice: write it once"),
@@ -201,7 +209,7 @@ def test_evaluate_does_what_it_is_asked_or_says_why_not(setpred):
         ("net.pool=mean", "net.pool is what the weights were trained with"),
         ("optim.lr=1", "optim.lr is what the weights were trained with"),
         ("init.std=1", "init.std is where a learned start began"),
-        ("adjoint.name=unrolled", "adjoint.name is what the weights were trained with"),
+        ("adjoint=Unrolled", "adjoint is what the weights were trained with"),
     ):
         code, _, err = setpred("evaluate", "run", word)
         assert (code, answer in err) == (2, True), err

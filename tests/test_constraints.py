@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
-from setpred import Ball, Box, Fields, NonNegative, Simplex, Sphere
+from setpred import Ball, Box, NonNegative, PerSlice, Simplex, Sphere
 
 CONSTRAINTS = {
     "simplex": Simplex(),
@@ -15,7 +15,7 @@ CONSTRAINTS = {
     "non-negative": NonNegative(),
     "ball": Ball(0.75),
     "sphere": Sphere(2.0),
-    "fields": Fields({(0, 3): Simplex(), (3, 4): NonNegative()}),
+    "fields": PerSlice({(0, 3): Simplex(), (3, 4): NonNegative()}),
 }
 every_constraint = pytest.mark.parametrize("constraint", CONSTRAINTS.values(), ids=CONSTRAINTS)
 
@@ -71,7 +71,7 @@ def test_the_origin_has_a_place_on_the_sphere():
 
 def test_fields_leave_the_rest_free():
     x = torch.randn(2, 3, 6)
-    y = Fields({(1, 3): Simplex()})(x)
+    y = PerSlice({(1, 3): Simplex()})(x)
     assert torch.equal(y[..., [0, 3, 4, 5]], x[..., [0, 3, 4, 5]])
     torch.testing.assert_close(y[..., 1:3].sum(-1), torch.ones(2, 3))
 
@@ -83,9 +83,9 @@ def test_fields_leave_the_rest_free():
         (lambda: Simplex(0.0), "Simplex: total is 0.0, it must be above 0"),
         (lambda: Ball(-1.0), "Ball: radius is -1.0"),
         (lambda: Sphere(0.0), "Sphere: radius is 0.0"),
-        (lambda: Fields({(0, 2): Simplex(), (1, 3): Simplex()}), r"slice \(1, 3\) is empty or overlaps"),
-        (lambda: Fields({(2, 2): Simplex()}), r"slice \(2, 2\) is empty"),
-        (lambda: Fields({(0, 9): Simplex()})(torch.zeros(2, 5)), "ends past the element, which has 5 numbers"),
+        (lambda: PerSlice({(0, 2): Simplex(), (1, 3): Simplex()}), r"slice \(1, 3\) is empty or overlaps"),
+        (lambda: PerSlice({(2, 2): Simplex()}), r"slice \(2, 2\) is empty"),
+        (lambda: PerSlice({(0, 9): Simplex()})(torch.zeros(2, 5)), "ends past the element, which has 5 numbers"),
     ],
 )
 def test_mistakes_are_named(make, message):

@@ -185,7 +185,7 @@ def test_autocast_does_not_coarsen_the_inner_loop():
 
 @pytest.mark.usefixtures("three_threads")
 @pytest.mark.parametrize("pool", ["fs", "sum", "mean"])
-@pytest.mark.parametrize("constraint", [None, sp.Fields({(0, 2): sp.Simplex()}), sp.Ball(0.4)], ids=str)
+@pytest.mark.parametrize("constraint", [None, sp.PerSlice({(0, 2): sp.Simplex()}), sp.Ball(0.4)], ids=str)
 def test_the_compiled_loop_finds_what_autograd_finds(pool, constraint):
     """In float32 the plain encoder runs compiled, on all cores; a hook that does nothing sends it through autograd."""
     mask = torch.arange(4) < torch.randint(1, 5, (33, 1))
@@ -265,7 +265,7 @@ def test_the_share_of_clipped_gradients_is_the_example_s_own():
 
 
 def test_the_default_device_does_not_matter():
-    decoder, z = make(constraint=sp.Simplex(), restart=sp.Restart(share=0.5)).eval(), torch.randn(3, LATENT)
+    decoder, z = make(constraint=sp.Simplex(), restart=sp.Restart(fraction=0.5)).eval(), torch.randn(3, LATENT)
     decoder.restart.threshold.fill_(0.0)
     expected = decoder(z)
     with torch.device("meta"):
@@ -318,7 +318,7 @@ def test_decoders_can_share_a_learned_start_of_one_shape():
 
 
 def test_whole_elements_and_whole_fields_can_be_known_under_a_constraint():
-    constraint = sp.Fields({(0, 2): sp.Simplex(), (2, 3): sp.Box(0.0, 1.0)})
+    constraint = sp.PerSlice({(0, 2): sp.Simplex(), (2, 3): sp.Box(0.0, 1.0)})
     decoder, z = make(dim=3, constraint=constraint), torch.randn(2, LATENT)
     values, given = constraint(torch.randn(2, 4, 3)), torch.zeros(2, 4, 3, dtype=torch.bool)
     given[:, 0], given[0, 1, :2], given[1, :, 2] = True, True, True
@@ -326,7 +326,7 @@ def test_whole_elements_and_whole_fields_can_be_known_under_a_constraint():
     assert torch.equal(sets[given], values[given])
     torch.testing.assert_close(constraint(sets), sets)
     given[1, 2, 0] = True
-    with pytest.raises(ValueError, match=r"known gives a part of numbers that Fields.* ties together: give all"):
+    with pytest.raises(ValueError, match=r"known gives a part of numbers that PerSlice.* ties together: give all"):
         decoder(z, known=(values, given))
 
 
@@ -348,6 +348,20 @@ def test_the_decoder_is_quiet():
         make()(torch.randn(2, LATENT, requires_grad=True)).sum().backward()
 
 
+@pytest.mark.parametrize("kind", [sp.SetEncoder, sp.RelationEncoder])
+@pytest.mark.parametrize("told", [{}, {"size": 3}, {"dim": 2}, {"size": 3, "dim": 2}], ids=str)
+def test_the_encoder_says_how_large_the_sets_are(kind, told):
+    decoder = sp.iDSPN(kind(dim=2, hidden=8, latent=8, size=3), **told)
+    assert (decoder.size, decoder.dim) == (3, 2)
+    assert decoder(torch.randn(4, 8)).shape == (4, 3, 2)
+
+
+def test_an_attribute_that_is_no_number_says_nothing_about_the_sets():
+    encoder = nn.Flatten()
+    encoder.size, encoder.dim = sum, "two"
+    assert sp.iDSPN(encoder, size=3, dim=2)(torch.zeros(1, 6)).shape == (1, 3, 2)
+
+
 DECODER = make()
 Z = torch.randn(2, LATENT)
 MISTAKES = {
@@ -358,7 +372,7 @@ MISTAKES = {
     "float64": (lambda: DECODER(Z.double()), "z is torch.float64, the encoder torch.float32: convert one"),
     "another device": (lambda: DECODER(Z.to("meta")), "z is on meta, the encoder on cpu: move one of them"),
     "NaN": (lambda: DECODER(torch.stack([Z[0], Z[1] * torch.nan])), "z of example 1 holds NaN or infinity"),
-    "mask shape": (lambda: DECODER(Z, mask=torch.ones(2, 3, dtype=torch.bool)), r"mask is \[2, 3\].* takes \[2, 4\]"),
+    "mask shape": (lambda: DECODER(Z, mask=torch.ones(2, 3, dtype=torch.bool)), r"mask is \[2, 3\].* pass \[2, 4\]"),
     "mask dtype": (lambda: DECODER(Z, mask=torch.ones(2, 4)), r"mask is \[2, 4\] torch.float32"),
     "known shape": (lambda: DECODER(Z, known=(torch.zeros(3), torch.zeros(3).bool())), r"both must fit \[2, 4, 2\]"),
     "known dtype": (lambda: DECODER(Z, known=(torch.zeros(2), torch.zeros(2))), "must be torch.bool"),
@@ -377,6 +391,8 @@ MISTAKES = {
     "no steps": (lambda: DECODER.solve(Z, steps=0), "steps is 0"),
     "size": (lambda: sp.iDSPN(DECODER.encoder, size=12, dim=2), "encoder is built for size=4, the decoder for size=12"),
     "dim": (lambda: sp.iDSPN(DECODER.encoder, size=4, dim=3), "encoder is built for dim=2, the decoder for dim=3"),
+    "no size": (lambda: sp.iDSPN(nn.Flatten(), dim=2), "Flatten does not say its size: pass size= to the decoder"),
+    "no dim": (lambda: sp.iDSPN(nn.Flatten(), size=2), "Flatten does not say its dim: pass dim= to the decoder"),
     "empty": (lambda: sp.iDSPN(nn.Flatten(), size=0, dim=2), "at least one element"),
     "a guess from another vector": (
         lambda: make(init=sp.GuessedInit(LATENT + 1))(torch.zeros(2, LATENT)),

@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -34,14 +35,33 @@ def test_the_reference_names_everything_public():
 
 
 def test_every_model_preset_and_setting_has_its_place():
-    from setpred.training.settings import NAMES, flatten, to_dict
-    from setpred.training.tasks import TASKS
+    from setpred.recipes import arguments, classes_of
+    from setpred.tasks import TASKS, find_task
+    from setpred.tasks.parts import PARTS
+    from setpred.tasks.settings import NAMES, flatten, to_dict
 
     page = (DOCS / "howto" / "train.md").read_text(encoding="utf-8")
-    known = {key for task in TASKS.values() for key in flatten(to_dict(task.settings()))} - set(NAMES)
-    named = {name for task in TASKS.values() for name in (*task.models, *task.sizes)} | known
+    known = {key for task in map(find_task, TASKS) for key in flatten(to_dict(task.settings()))} - set(NAMES)
+    known -= {key for key in known if key.startswith("constraint.")}  # as many as there are constraints
+    for part in ("solver", "adjoint", "init", "restart"):
+        classes = classes_of(PARTS[part])
+        taken = {name: argument for cls in classes.values() for name, argument in arguments(cls).items()}
+        known |= {f"{part}.{name}" for name, argument in taken.items() if not argument.required and name != "options"}
+        assert [name for name in classes if name not in page] == []
+    named = {name for task in map(find_task, TASKS) for name in (*task.models, *task.sizes)} | known
     assert sorted(name for name in named if f"`{name}`" not in page) == []
-    assert set(re.findall(r"`((?:solver|adjoint|init|restart|net|optim|trainer|data)\.\w+)`", page)) == known
+    assert set(re.findall(r"`((?:solver|adjoint|init|restart|net|optim|trainer|data)\.\w+)`", page)) == {
+        key for key in known if "." in key
+    }
+
+
+def test_the_table_of_rooms_is_what_the_linter_holds():
+    layers = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0][
+        "layers"
+    ]
+    table = (DOCS / "design.md").read_text(encoding="utf-8").split("| room | what |")[1].split("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert [re.findall(r"\w+", row) for row in rows] == [re.findall(r"\w+", layer) for layer in layers]
 
 
 def test_tables_in_the_results_become_sections_whose_links_lead_to_their_files(tmp_path):

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from setpred import equivariance
+from setpred import GradientDescent, SetDecoder, SetEncoder, equivariance
 from setpred.equivariance import check, continuity, hard_sets, push_apart, sort_jacobian
+from setpred.equivariance.products import SameRows
 
 few = settings(max_examples=10, deadline=None)
 seeds = st.integers(0, 2**31)
@@ -45,6 +46,57 @@ def test_a_function_of_the_place_in_memory_is_neither(seed, size, dim):
 def test_equal_outputs_as_multisets_are_not_enough():
     report = check(sorted_anywhere, torch.tensor([[1.0], [2.0]]))
     assert not report.multiset_equivariant
+
+
+def test_elements_that_met_on_the_way_get_a_verdict_of_their_own():
+    """push_apart separates by index what the relu has made equal."""
+    X = torch.tensor([[-1.0], [-2.0], [3.0]])
+    report = check(lambda X: push_apart(X.relu()), X)
+    assert not report.multiset_equivariant
+    assert report.exchanging
+    assert "but for elements that met on the way" in report.verdict
+    witness = report.witness
+    assert witness.p2 is None
+    assert torch.equal(push_apart(X.relu()[None])[0][witness.exchange], witness.of_permuted)
+    assert "different elements changed places" in repr(witness)
+    assert not check(in_memory_order, size=4).exchanging
+    assert not check(push_apart, size=4).exchanging
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rows", [1, 7, 48, 192, 255])
+def test_products_inside_do_not_depend_on_the_place_of_a_row(rows, dtype):
+    """Fast libraries compute rows in blocks, and equal ones may differ in the last bit."""
+    g = torch.Generator().manual_seed(0)
+    for inner, columns in ((3, 5), (12, 64), (33, 17), (64, 64), (130, 31)):
+        row = torch.randn(1, inner, generator=g, dtype=dtype)
+        weight = torch.randn(inner, columns, generator=g, dtype=dtype)
+        with SameRows():
+            found = row.expand(rows, inner).contiguous() @ weight
+            single = torch.addmm(torch.zeros(columns, dtype=dtype), row, weight)
+        assert torch.equal(found, single.expand_as(found))
+        torch.testing.assert_close(found, (row @ weight).expand_as(found))
+
+
+@pytest.mark.parametrize("steps", [5, 20])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_decoder_that_sorts_is_exclusively_multiset_equivariant_on_every_processor(seed, steps):
+    torch.manual_seed(seed)
+    encoder = SetEncoder(dim=3, hidden=48, latent=48, size=6).double()
+    decoder = SetDecoder(encoder, solver=GradientDescent(steps=steps)).eval()
+    z = torch.randn(1, 48, dtype=torch.float64)
+    assert check(lambda start: decoder(z.expand(len(start), -1), init=start).detach(), size=6, dim=3).exclusive
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_numbering_of_the_demo_by_dspn_is_what_the_paper_says(seed):
+    """With the products of MKL it was neither on some processors."""
+    from setpred.demo import NUMBERING
+    from setpred.tasks import make_experiment, make_settings
+
+    torch.manual_seed(seed)
+    settings = make_settings("numbering", "dspn", "quick-best", overrides={**NUMBERING, "data.test": 8})
+    assert make_experiment(settings).eval().double().check().exclusive
 
 
 def test_a_multiset_witness_can_be_checked_by_hand_over_all_permutations():

@@ -50,6 +50,35 @@ def test_the_digits_run_from_images_to_figures(digits, tmp_path, capsys):
     assert "loss" in capsys.readouterr().out
 
 
+def test_digits_on_a_canvas_are_made_whole_and_judged(tmp_path):
+    import json
+
+    from setpred.data.jsonl_folder import open_folder
+
+    example = runpy.run_path(str(ROOT / "examples/digits_on_canvas.py"))
+    example["make"](tmp_path / "digits", train=30, val=20)
+    folder = open_folder(tmp_path / "digits")
+    assert folder.schema.pixel_fields == ["at"]
+    assert folder.schema.fields["digit"].names == tuple(range(10))
+    assert folder.inputs.shape == (3, 64, 64)
+    image, sets, _ = folder.train[0]
+    for thing in folder.schema.in_pixels(1 / 64).decode(sets):
+        x, y = (int(number) for number in thing["at"])
+        assert image[:, y - 6 : y + 6, x - 6 : x + 6].max() > 0.8  # there is ink
+    truth, answers = tmp_path / "digits/val.jsonl", tmp_path / "found.jsonl"
+    lines = [json.loads(line)["objects"] for line in truth.read_text().splitlines()]
+    assert all(1 <= len(things) <= 5 for things in lines)
+    for things in lines:
+        things[0]["at"][0] += 2.5
+    lines[0][0]["at"][0] += 2.5  # now too far
+    lines[1][0]["digit"] = (lines[1][0]["digit"] + 1) % 10
+    answers.write_text("\n".join(json.dumps({"objects": [*things, things[0]]}) for things in lines))
+    judged = example["judge"](truth, answers)
+    count = sum(map(len, lines))
+    assert judged["recall"] == pytest.approx((count - 2) / count)
+    assert judged["precision"] == pytest.approx((count - 2) / (count + 20))
+
+
 def test_the_molecules_run_from_a_data_folder_to_predictions(molecules, tmp_path):
     numbers = molecules["main"](quick=True, out=tmp_path / "molecules")
     assert 0 < numbers["trained molecules"]["element right"] <= 1  # most atoms are hydrogen or carbon, soon learned

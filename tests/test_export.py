@@ -104,7 +104,7 @@ def test_torch_s_file_holds_masks_constraints_tolerance_and_a_learned_start(tmp_
         sp.SetEncoder(2, 32, 16, size=6),
         solver=sp.GradientDescent(steps=5, lr=0.7, tol=0.02),
         init=sp.LearnedInit(weight=0.3),
-        constraint=sp.Fields({(0, 2): sp.Box(), (3, 5): sp.Simplex()}),
+        constraint=sp.PerSlice({(0, 2): sp.Box(), (3, 5): sp.Simplex()}),
     )
     mask = torch.ones(1, 6, dtype=torch.bool)
     path = sp.export.to_torch(predictor, tmp_path / "model.pt2", torch.zeros(1, 6, 2), mask)

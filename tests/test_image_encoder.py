@@ -141,15 +141,43 @@ def test_wrong_images_get_one_line(images, message):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("size", [0, 32, 96, 100, 224])
-def test_other_sizes_are_refused_with_advice(size):
-    with pytest.raises(ValueError, match="multiple of 64 pixels, such as 64, 128 or 256"):
-        ImageEncoder(size=size)
+@pytest.mark.parametrize(
+    ("size", "filled"), [(48, (64, 64)), (100, (128, 128)), ((96, 40), (64, 128)), (192, (192, 192))]
+)
+def test_images_of_any_size_are_filled_up_with_zeros(size, filled):
+    encoder = ImageEncoder(latent=20, size=size, width=4).eval()
+    width, height = (size, size) if isinstance(size, int) else size
+    images = torch.rand(2, 3, height, width)
+    larger = ImageEncoder(latent=20, size=(filled[1], filled[0]), width=4).eval()
+    larger.load_state_dict(encoder.state_dict())
+    with torch.no_grad():
+        vectors = encoder(images)
+        assert vectors.shape == (2, 20)
+        black = torch.zeros(2, 3, *filled)
+        black[:, :, :height, :width] = images
+        assert torch.allclose(vectors, larger(black))
 
 
-def test_a_latent_that_the_places_cannot_share_is_refused():
-    with pytest.raises(ValueError, match="192 pixels a side make 9 places: use a multiple of that"):
-        ImageEncoder(latent=512, size=192)
+def test_an_encoder_of_any_size_is_saved_and_loaded(tmp_path):
+    encoder = ImageEncoder(latent=8, size=(70, 30), width=4).eval()
+    loaded = ImageEncoder.from_pretrained(encoder.save_pretrained(tmp_path))
+    images = torch.rand(1, 3, 30, 70)
+    with torch.no_grad():
+        assert torch.equal(encoder(images), loaded(images))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"size": 0}, "size is 0: give the pixels of a side, or width and height"),
+        ({"size": (64, 64, 3)}, "give the pixels of a side, or width and height"),
+        ({"latent": 8, "size": 192}, "images of 192×192 pixels have 9 places: raise it"),
+        ({"width": 0}, "width is 0"),
+    ],
+)
+def test_sizes_that_make_no_encoder_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ImageEncoder(**arguments)
 
 
 def test_a_quarter_of_the_width_is_a_sixteenth_of_the_weights():

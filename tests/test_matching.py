@@ -3,6 +3,7 @@
 import itertools
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def test_masked_elements_take_no_part(data, n, m):
     rows = torch.tensor([data.draw(st.lists(st.booleans(), min_size=n, max_size=n))])
     columns = torch.tensor([data.draw(st.lists(st.booleans(), min_size=m, max_size=m))])
     valid = rows[:, :, None] & columns[:, None, :]
-    match = assign(cost.where(valid, torch.nan), columns, prediction_mask=rows)
+    match = assign(cost.where(valid, torch.nan), target_mask=columns, prediction_mask=rows)
     assert one_to_one(match)
     assert match.mask.sum() == min(rows.sum(), columns.sum())
     assert rows[0, match.prediction[match.mask]].all()
@@ -183,7 +184,8 @@ def test_gradients(loss, name):
         y = y.softmax(-1)
     mask = torch.tensor([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]]).bool()
     inputs = (x.requires_grad_(), y.requires_grad_())
-    assert gradcheck(lambda x, y: loss(x, y, name, mask), inputs)
+    for masks in ({"mask": mask, "prediction_mask": mask}, {"target_mask": mask}, {"prediction_mask": mask}):
+        assert gradcheck(partial(loss, cost=name, **masks), inputs)
 
 
 @pytest.mark.parametrize("loss", [hungarian_loss, chamfer_loss])
@@ -201,7 +203,7 @@ def test_padding_neither_counts_nor_leaks(loss):
     x = torch.randn(2, 3, 2, requires_grad=True)
     y = torch.randn(2, 4, 2)
     mask = torch.tensor([[True, False, True, False], [False] * 4])
-    padded = loss(x, y.masked_fill(~mask[..., None], torch.nan), mask=mask)
+    padded = loss(x, y.masked_fill(~mask[..., None], torch.nan), target_mask=mask)
     padded.sum().backward()
     assert torch.allclose(padded[0], loss(x[:1], y[:1, ::2])[0])
     assert padded[1] == 0
@@ -341,13 +343,13 @@ SETS = torch.zeros(2, 3, 4)
     [
         (lambda: assign(torch.zeros(3, 3)), r"cost has shape \[3, 3\]"),
         (lambda: assign(SETS.numpy()), "cost is ndarray: pass a tensor"),
-        (lambda: assign(SETS, [[True] * 4] * 2), "mask is list: pass a tensor"),
+        (lambda: assign(SETS, target_mask=[[True] * 4] * 2), "mask is list: pass a tensor"),
         (lambda: hungarian_loss(SETS, SETS.tolist()), "target is list: pass a tensor"),
         (lambda: hungarian_loss(SETS, SETS, same_class=[[0, 1, 2]] * 2), "same_class of the predictions is list"),
         (lambda: assign(SETS.to(torch.complex64)), "complex64: expected real"),
-        (lambda: assign(SETS, torch.ones(2, 3).bool()), r"mask has shape \[2, 3\]: expected \[2, 4\]"),
-        (lambda: assign(SETS, prediction_mask=torch.ones(2, 3)), "prediction_mask is torch.float32: expected bool"),
-        (lambda: assign(SETS, torch.ones(2, 4, device="meta").bool()), "mask is on meta, the sets on cpu"),
+        (lambda: assign(SETS, target_mask=torch.ones(2, 3).bool()), r"mask is \[2, 3\] torch.bool: pass \[2, 4\]"),
+        (lambda: assign(SETS, prediction_mask=torch.ones(2, 3)), r"prediction_mask is \[2, 3\] torch.float32: pass"),
+        (lambda: assign(SETS, target_mask=torch.ones(2, 4, device="meta").bool()), "mask is on meta, the sets on cpu"),
         (lambda: hungarian_loss(SETS[0], SETS), r"prediction has shape \[3, 4\]"),
         (lambda: hungarian_loss(SETS, SETS[:1]), "prediction holds 2 sets, target 1"),
         (lambda: hungarian_loss(SETS, SETS[..., :2]), "prediction have 4 dimensions, of the target 2"),
@@ -358,7 +360,7 @@ SETS = torch.zeros(2, 3, 4)
         (lambda: hungarian_loss(SETS, SETS, lambda x, y: x - y), r"cost returned shape \[2, 3, 3, 4\]"),
         (lambda: hungarian_loss(SETS, SETS, same_class=torch.zeros(2, 4)), "same_class of the predictions"),
         (lambda: hungarian_loss(SETS, SETS, same_class=torch.zeros(2, 3, device="meta")), "same_class is on meta"),
-        (lambda: chamfer_loss(SETS, SETS, mask=torch.ones(2, 4).bool()), r"expected \[2, 3\]"),
+        (lambda: chamfer_loss(SETS, SETS, mask=torch.ones(2, 4).bool()), r"mask is \[2, 4\] .*: pass \[2, 3\]"),
     ],
 )
 def test_wrong_input_gets_one_line(call, message):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from setpred import SetPredictor
+from setpred import GradientDescent, SetPredictor
 from setpred.prediction import load_model
 from setpred.training.run_folder import load_run
 
@@ -23,6 +23,8 @@ TINY = [
     "solver.steps=4",
     "trainer.logger=none",
 ]
+SHORT = [word for word in TINY if word.startswith(("optim", "trainer", "net.width"))]
+"""For a model without a decoder."""
 KINDS = ("vector", "set", "image")
 
 
@@ -56,8 +58,8 @@ def give(monkeypatch, text):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_inspect_train_predict(setpred, tmp_path, kind):
+@pytest.mark.parametrize(("kind", "model"), [*((kind, "idspn") for kind in KINDS), ("image", "reader")])
+def test_inspect_train_predict(setpred, tmp_path, kind, model):
     root = write(tmp_path / "mine", kind)
     code, out, err = setpred("data", "inspect", "mine", "--write")
     assert code == 0
@@ -66,13 +68,19 @@ def test_inspect_train_predict(setpred, tmp_path, kind):
     assert "train: 40 examples, 1 to 3 objects each" in err
     assert (tmp_path / "examples.png").stat().st_size > 10_000
 
-    code, out, err = setpred("train", "mine", "--preset", "quick", "--out", "run", *TINY)
+    small = TINY if model == "idspn" else SHORT
+    code, out, err = setpred("train", "mine", "--model", model, "--preset", "quick", "--out", "run", *small)
     assert (code, "40 examples to train on, 8 to judge" in out) == (0, True), err
     metrics = json.loads((tmp_path / "run" / "result.json").read_text())["metrics"]
     assert {"loss", "accuracy", "score", "at right", "side right", "ap_inf"} <= set(metrics)
-    assert setpred("evaluate", "run", "steps=2", "--json")[0] == 0
-    code, out, _ = setpred("check", "run")
-    assert (code, "multiset-equivariant" in out) == (0, True)
+    if model == "idspn":
+        assert setpred("evaluate", "run", "steps=2", "--json")[0] == 0
+        code, out, _ = setpred("check", "run")
+        assert (code, "multiset-equivariant" in out) == (0, True)
+    else:
+        assert setpred("evaluate", "run", "--json")[0] == 0
+        code, _, err = setpred("check", "run")
+        assert (code, "there is nothing to permute" in err) == (2, True)
 
     lines = (root / "val.jsonl").read_text()
     if kind != "image":
@@ -109,16 +117,15 @@ def test_a_report_shows_examples_beside_their_predictions(setpred, runs, tmp_pat
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """A trained run on vectors and one on images, with their data."""
+    from setpred.tasks import make_settings
+    from setpred.tasks.settings import parse_overrides
     from setpred.training.run import train
-    from setpred.training.settings import parse_overrides
-    from setpred.training.tasks import make_settings
 
     root = tmp_path_factory.mktemp("runs")
     for kind in ("vector", "image"):
         data = write(root / kind, kind)
-        train(
-            make_settings(str(data), preset="quick", overrides=parse_overrides(TINY)), root / f"{kind}-run", quiet=True
-        )
+        changes = parse_overrides(TINY if kind == "vector" else SHORT)
+        train(make_settings(str(data), preset="quick", overrides=changes), root / f"{kind}-run", quiet=True)
     return root
 
 
@@ -158,6 +165,19 @@ def test_a_thousand_lines_of_standard_input_are_answered_in_order_with_a_bar(set
             assert one["at"] == pytest.approx(other["at"], rel=1e-3, abs=1e-2)
 
 
+def test_lines_whose_inner_optimisation_diverged_say_so(setpred, runs, tmp_path):
+    model = load_model(str(runs / "vector-run"))
+    model.predictor.decoder.solver = GradientDescent(steps=40, lr=1e12)
+    model.predictor.save_pretrained(tmp_path / "absurd")
+    code, out, err = setpred("predict", str(tmp_path / "absurd"), str(runs / "vector" / "val.jsonl"))
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert all(answer["diverged"] is True for answer in answers)
+    assert f"warning: the inner optimisation diverged for {len(answers)} of {len(answers)} inputs" in err
+    _, out, err = setpred("predict", str(runs / "vector-run"), str(runs / "vector" / "val.jsonl"))
+    assert "diverged" not in out + err
+
+
 def test_steps_and_threshold_are_those_asked_for(setpred, runs):
     model = load_model(str(runs / "vector-run"))
     given = runs / "vector" / "val.jsonl"
@@ -178,6 +198,12 @@ def test_steps_and_threshold_are_those_asked_for(setpred, runs):
         ('{"set": [[1]]}', "standard input line 1: the input is 'set'"),
         ('\n\n{"vector": [1, 2,', "standard input line 3: not JSON"),
         ('{"vector": [1, 2, NaN]}', "standard input line 1: the vector holds a wrong number: nan is not finite"),
+        ('{"vector": [1, 2, 3], "id": NaN}', "standard input line 1: id is nan, which JSON cannot repeat"),
+        ('{"vector": [1, 2, 3], "id": "\\ud800"}', "standard input line 1: half a character (\\ud800) cannot be kept"),
+        (
+            299 * '{"vector": [1, 2, 3]}\n' + '{"vector": [3e38, 3e38, -3e38]}',
+            "standard input line 300: the model makes NaN",
+        ),
     ],
 )
 def test_a_bad_line_is_named(setpred, runs, monkeypatch, text, message):
@@ -203,6 +229,16 @@ def test_wrong_inputs_and_models_are_named(setpred, runs, tmp_path):
         assert code == 2
         assert message in err
         assert err.count("\n") == 1
+
+
+def test_of_a_finished_run_whose_weights_are_gone_nobody_is_sent_to_resume(setpred, runs, tmp_path):
+    run = shutil.copytree(runs / "vector-run", tmp_path / "run")
+    (run / "model.safetensors").unlink()
+    for words in (("predict", "run", "-"), ("evaluate", "run")):
+        code, _, err = setpred(*words)
+        assert code == 2
+        assert "model.safetensors" in err
+        assert "--resume" not in err
 
 
 def test_every_problem_of_the_data_is_listed_and_nothing_is_trained(setpred, tmp_path):
@@ -251,7 +287,7 @@ def test_damaged_images_are_all_listed_before_training(setpred, tmp_path):
     for name in ("3.png", "7.png"):
         Image.effect_noise((64, 64), 90).save(root / name)
         (root / name).write_bytes((root / name).read_bytes()[:700])
-    code, _, err = setpred("train", "mine", *TINY)
+    code, _, err = setpred("train", "mine", *SHORT)
     assert code == 2
     assert "2 problems" in err
     assert "train.jsonl line 4: the image '3.png' is damaged" in err
@@ -313,14 +349,14 @@ def test_imports_are_ready_to_train_on(setpred, tmp_path):
     code, out, _ = setpred("data", "import", "coco", "coco.json", "pictures", "--out", "coco")
     assert (code, out) == (0, "coco: 5 examples to train on, 1 to validate\n")
     assert setpred("data", "inspect", "coco")[0] == 0
-    assert setpred("train", "coco", "--preset", "quick", *TINY)[0] == 0
+    assert setpred("train", "coco", "--preset", "quick", *SHORT)[0] == 0
     code, _, err = setpred("data", "import", "coco", "coco.json", "pictures", "--out", "coco")
     assert (code, "is never overwritten" in err) == (2, True)
 
 
 def test_an_image_of_a_scene_is_predicted_by_a_run_of_clevr(setpred, tmp_path, monkeypatch):
     monkeypatch.setenv("SETPRED_CACHE", str(tmp_path / "cache"))
-    tiny = [*TINY, "data.train=8", "data.test=4", "solver.schedule=none", "optim.batch=8"]
+    tiny = [*TINY, "data.train=8", "data.test=4", "optim.iterations=none", "optim.batch=8"]
     assert setpred("train", "clevr", "--preset", "quick", "--out", "run", *tiny)[0] == 0
     assert setpred("data", "scenes", "--out", "scenes", "--count", "1", "--size", "64")[0] == 0
     image = "scenes/images/train/CLEVR_train_000000.png"

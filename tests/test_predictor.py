@@ -77,6 +77,18 @@ def test_more_iterations_can_be_asked_for():
     assert predictor.predict(vectors, steps=17, threshold=-1) == SCHEMA.decode_batch(sets, -1)
 
 
+def test_an_inner_optimisation_that_diverged_is_told():
+    decoder = make_decoder()
+    predictor = sp.SetPredictor(sp.VectorEncoder(4, 16, 8), decoder, SCHEMA).eval()
+    fine = predictor.predict(torch.randn(3, 4))
+    assert fine.diverged == [False] * 3
+    decoder.solver = sp.GradientDescent(steps=40, lr=1e12)
+    with pytest.warns(UserWarning, match=r"diverged for 3 of 3 inputs, whose objects are not to be trusted") as caught:
+        found = predictor.predict(torch.randn(3, 4))
+    assert found.diverged == [True] * 3
+    assert caught[0].filename == __file__
+
+
 def test_it_trains_from_objects_to_input():
     predictor = sp.SetPredictor(sp.VectorEncoder(4, 16, 8), make_decoder(), SCHEMA)
     target = SCHEMA.encode_batch([[{"at": [5, 5], "kind": "cat"}]] * 2)[0]

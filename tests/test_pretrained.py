@@ -29,7 +29,7 @@ DECODERS = {
     "guessed": lambda encoder: sp.iDSPN(encoder, SIZE, DIM, init=sp.GuessedInit(latent=8)),
     "zero": lambda encoder: sp.iDSPN(encoder, SIZE, DIM, init=sp.ZeroInit(), adjoint=sp.ConjugateGradient(3, 9.0)),
     "fields": lambda encoder: sp.iDSPN(
-        encoder, SIZE, DIM, constraint=sp.Fields({(0, 2): sp.Box(-1, float("inf")), (2, 4): sp.Simplex(2.0)})
+        encoder, SIZE, DIM, constraint=sp.PerSlice({(0, 2): sp.Box(-1, float("inf")), (2, 4): sp.Simplex(2.0)})
     ),
     "sphere": lambda encoder: sp.iDSPN(encoder, SIZE, DIM, constraint=sp.Sphere(2.0)),
 }
@@ -140,7 +140,7 @@ def test_a_run_folder_is_not_overwritten(tmp_path):
     (tmp_path / "config.yaml").write_text("task: clevr")
     with pytest.raises(UsageError, match="is a run folder"):
         predictor().save_pretrained(tmp_path)
-    with pytest.raises(UsageError, match=r"holds no config.json: it is a run folder"):
+    with pytest.raises(UsageError, match=r"holds no model.safetensors: the run has not finished"):
         sp.SetPredictor.from_pretrained(tmp_path)
 
 
@@ -296,7 +296,7 @@ def test_a_layer_that_was_replaced_is_not_saved_as_the_one_before(tmp_path):
 
 def test_two_parts_may_be_one(tmp_path):
     encoder = sp.SetEncoder(2, 8, 8, 3)
-    schema = sp.Schema({"at": sp.Real(2, scale=torch.tensor(2.0), share=np.float32(0.5))}, size=3, presence=False)
+    schema = sp.Schema({"at": sp.Real(2, scale=torch.tensor(2.0), weight=np.float32(0.5))}, size=3, presence=False)
     tied = sp.SetPredictor(encoder, sp.iDSPN(encoder, size=3, dim=2), schema).eval()
     sets = torch.randn(4, 3, 2)
     assert torch.equal(sp.SetPredictor.from_pretrained(tied.save_pretrained(tmp_path))(sets), tied(sets))

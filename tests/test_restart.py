@@ -15,7 +15,7 @@ def make(restart=None, **parts):
 @pytest.fixture(params=[sp.RandomInit, sp.LearnedInit, lambda: sp.GuessedInit(8)], ids=["random", "learned", "guessed"])
 def both(request):
     """A decoder that starts once, one that restarts a fifth of the examples, and these."""
-    once, twice = make(init=request.param()), make(sp.Restart(share=0.2), init=request.param())
+    once, twice = make(init=request.param()), make(sp.Restart(fraction=0.2), init=request.param())
     twice.load_state_dict(once.state_dict(), strict=False)
     z = 2 * torch.randn(50, 8)
     with twice.restart.fitting():
@@ -54,7 +54,7 @@ def test_a_diverged_example_starts_again():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_every_precision_is_fitted_and_restarts(dtype):
-    decoder = make(sp.Restart(share=0.5)).to(dtype)
+    decoder = make(sp.Restart(fraction=0.5)).to(dtype)
     z = torch.randn(16, 8).to(dtype)
     with decoder.restart.fitting():
         decoder(z)
@@ -63,8 +63,8 @@ def test_every_precision_is_fitted_and_restarts(dtype):
 
 
 @pytest.mark.parametrize("parts", [1, 7])
-def test_the_share_is_that_of_all_examples_decoded_while_it_is_fitted(parts):
-    decoder = make(sp.Restart(share=0.1))
+def test_the_fraction_is_that_of_all_examples_decoded_while_it_is_fitted(parts):
+    decoder = make(sp.Restart(fraction=0.1))
     z = torch.randn(490, 8)
     for scale in (3.0, 1.0):  # what was known before does not count
         with decoder.restart.fitting():
@@ -124,7 +124,7 @@ def test_the_threshold_is_saved(both, tmp_path):
     assert sp.iDSPN.from_pretrained(tmp_path).eval()(z).equal(twice(z))
 
 
-@pytest.mark.parametrize("arguments", [{"share": 0.0}, {"share": 1.0}, {"std": 0.0}, {"std": float("inf")}])
+@pytest.mark.parametrize("arguments", [{"fraction": 0.0}, {"fraction": 1.0}, {"std": 0.0}, {"std": float("inf")}])
 def test_restarts_that_make_no_sense_are_refused(arguments):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         sp.Restart(**arguments)

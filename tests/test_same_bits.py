@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from setpred.data.numbering import numbering
-from setpred.data.random_sets import random_masks, random_sets
 from setpred.data.scenes import Scenes, write
+from setpred.data.synthetic import numbering, random_masks, random_sets
 from setpred.paper.plan import make_plan
-from setpred.paper.processes import run_all
+from setpred.paper.processes import Processes
+from setpred.paper.scheduler import run_all
 
 COUNT = 6
 
@@ -68,7 +68,7 @@ def test_training_gives_the_same_bits_alone_and_beside_others(tmp_path):
     words = ["n=2", "d=2", "steps=10", "model=idspn", *tiny]
     (alone,) = make_plan("autoencoding", [*words, "seeds=1"], tmp_path / "alone").runs
     beside = make_plan("autoencoding", [*words, "seeds=0-1"], tmp_path / "beside").runs
-    assert run_all([alone], workers=1) == run_all(beside, workers=2) == {}
+    assert run_all([alone], Processes(workers=1)) == run_all(beside, Processes(workers=2)) == {}
     weights = [(run.folder / "model.safetensors").read_bytes() for run in (alone, beside[1], beside[0])]
     assert weights[0] == weights[1]
     assert weights[0] != weights[2], "another seed"
@@ -76,7 +76,7 @@ def test_training_gives_the_same_bits_alone_and_beside_others(tmp_path):
 
 def test_python_with_another_hash_seed_renders_and_draws_the_same():
     code = (
-        "import hashlib; from setpred.data.scenes import Scenes; from setpred.data.numbering import numbering;"
+        "import hashlib; from setpred.data.scenes import Scenes; from setpred.data.synthetic import numbering;"
         "made = [*Scenes(size=16, seed=1).batch([3], workers=2), *numbering(3, 5, 4, 1, 2)];"
         "print(hashlib.sha1(b''.join(t.numpy().tobytes() for t in made)).hexdigest())"
     )

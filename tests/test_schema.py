@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from setpred.constraints import Fields
+from setpred.constraints import PerSlice
 from setpred.schema import Angle, Category, Count, Flag, Real, Schema
 
 CLEVR = Schema(
@@ -187,20 +187,20 @@ def test_a_diverged_prediction_matches_nothing():
     assert not CLEVR.matches(torch.full((19,), torch.nan), target)
 
 
-def test_cost_is_the_papers_huber_unless_a_field_has_another_share():
+def test_cost_is_the_papers_huber_unless_a_field_has_another_weight():
     prediction, target = torch.randn(2, 5, 1, 19), torch.randn(2, 1, 4, 19)
     difference = (prediction - target).abs()
     huber = torch.where(difference < 1, difference**2 / 2, difference - 0.5).mean(-1)
     torch.testing.assert_close(CLEVR.cost(prediction, target), huber)
 
-    heavy = Schema({"a": Real(share=3), "b": Real()}, size=1, presence=False)
+    heavy = Schema({"a": Real(weight=3), "b": Real()}, size=1, presence=False)
     costs = heavy.cost(torch.eye(2), torch.zeros(2))
     assert costs[0] == 3 * costs[1]
 
 
 def test_constraints_are_off_with_presence_unless_asked_for():
     assert ALL.constraint() is None
-    assert isinstance(ALL.constraint(even_absent=True), Fields)
+    assert isinstance(ALL.constraint(even_absent=True), PerSlice)
 
 
 def test_constraints_hold_and_leave_encoded_objects_alone():
@@ -221,10 +221,10 @@ def test_nothing_to_constrain_is_none():
 
 
 fields = st.one_of(
-    st.builds(Real, dim=st.integers(1, 5), scale=st.none() | st.floats(0.1, 10), share=st.floats(0.1, 3)),
+    st.builds(Real, dim=st.integers(1, 5), scale=st.none() | st.floats(0.1, 10), weight=st.floats(0.1, 3)),
     st.builds(lambda low: Real(range=(low, low + 2)), st.floats(-5, 5)),
     st.lists(st.text() | st.integers(), min_size=1, max_size=4, unique=True).map(lambda names: Category(*names)),
-    st.builds(Flag, share=st.floats(0.1, 3)),
+    st.builds(Flag, weight=st.floats(0.1, 3)),
     st.builds(Count, max=st.integers(1, 1000)),
     st.builds(Angle, period=st.floats(0.1, 1000)),
 )
@@ -317,6 +317,10 @@ def test_values_outside_a_field_are_refused(field, value):
         field.encode(value)
 
 
+class Own(Flag):
+    pass
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -330,7 +334,7 @@ def test_values_outside_a_field_are_refused(field, value):
         (lambda: Category(True, False), "names holds True"),
         (lambda: Count(0), "max is 0"),
         (lambda: Angle(0), "period is 0"),
-        (lambda: Flag(share=0), "share is 0"),
+        (lambda: Flag(weight=0), "weight is 0"),
         (lambda: Schema({}, size=1), "fields is empty"),
         (lambda: Schema({"presence": Flag()}, size=1), "presence"),
         (lambda: Schema({"a": Flag()}, size=0), "size is 0"),
@@ -338,6 +342,9 @@ def test_values_outside_a_field_are_refused(field, value):
         (lambda: Schema({"a": Flag()}, size=1, position="a"), "position 'a' is not a Real field"),
         (lambda: Schema.from_dict({"fields": {}}), "no size"),
         (lambda: Schema.from_dict({"size": 1, "fields": {}, "sise": 2}), "unknown key 'sise'"),
+        (lambda: Schema.from_dict({"size": 1, "fields": {"a": {"type": "count"}}}), "a count has no max: add it"),
+        (lambda: Schema.from_dict({"size": 1, "fields": {"a": {"type": "category", "names": 3}}}), "names is 3: list"),
+        (lambda: Schema({"a": Own()}, size=1).to_dict(), r"fields\['a'\] is Own, a class of your own"),
         (
             lambda: Schema.from_dict({"size": 1, "fields": {"a": {"type": "reel"}}}),
             r"fields\['a'\]: type 'reel' is unknown",
@@ -382,9 +389,9 @@ def test_a_field_is_right_when_equal_or_near_in_its_own_scale():
         ALL.closeness(target, target, tolerance=0)
 
 
-def test_shares_add_up_to_one():
-    schema = Schema({"at": Real(3, share=3), "kind": Category("cat", "dog")}, size=2)
-    assert schema.shares.tolist() == [0.75, 0.25]
+def test_field_weights_add_up_to_one():
+    schema = Schema({"at": Real(3, weight=3), "kind": Category("cat", "dog")}, size=2)
+    assert schema.field_weights.tolist() == [0.75, 0.25]
     assert schema.weights.tolist() == [3, 3, 3, 1, 1, 1]
 
 
@@ -397,3 +404,24 @@ def test_fields_far_from_zero_are_judged_by_their_differences():
     assert field.closeness(early, late, 0.1) < 1
     assert not schema.matches(early, late, distance=29.0)
     assert schema.matches(early, late, distance=31.0)
+
+
+def test_raw_outputs_become_elements_and_errors():
+    schema = Schema({"at": Real(2), "kind": Category("a", "b"), "lit": Flag()}, size=3)
+    raw = torch.randn(4, 7, schema.dim)
+    elements = schema.activate(raw)
+    assert torch.equal(elements[..., :2], raw[..., :2])
+    assert torch.allclose(elements[..., 2:4].sum(-1), torch.ones(4, 7))
+    assert ((elements[..., 4:] > 0) & (elements[..., 4:] < 1)).all()
+    target = schema.encode_batch([[{"at": [1, 2], "kind": "b", "lit": True}]])[0][0, 0]
+    sure = torch.tensor([1.0, 2.0, -30.0, 30.0, 30.0, 0.0])
+    assert schema.error(sure, target) < 1e-6
+    off = sure + torch.tensor([0.2, 0, 0, 0, 0, 0])
+    assert torch.allclose(schema.error(off, target), torch.tensor(1.0))
+    assert schema.error(raw[:, :, None], target.expand(4, 1, 5, -1)).shape == (4, 7, 5)
+
+
+def test_a_threshold_that_is_no_number_is_refused():
+    schema = Schema({"at": Real(2)}, size=3)
+    with pytest.raises(ValueError, match="threshold is not a number"):
+        schema.decode(torch.zeros(3, schema.dim), threshold=math.nan)

@@ -8,9 +8,9 @@ from torch import nn
 
 from setpred import (
     Box,
-    Fields,
     GradientDescent,
     Nesterov,
+    PerSlice,
     SetDecoder,
     SetEncoder,
     Simplex,
@@ -214,7 +214,7 @@ class Half(Simplex):
         return 0.5 * super().__call__(sets)
 
 
-class Low(Fields):
+class Low(PerSlice):
     def __call__(self, sets):
         return super().__call__(sets).clamp(max=0.2)
 

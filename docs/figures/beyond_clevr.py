@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from setpred.report.look import BLUE, GREY, legend_below, panel
+from setpred.views.style import BLUE, GREY, legend_below, panel
 
 RESULTS = Path(__file__).parent.parent.parent / "results"
 RECIPES = {"clevr-small": ("published recipe", GREY), "clevr-best/recipe": ("recommended recipe", BLUE)}

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from setpred.report.look import BLUE, GREEN, GREY, INK, MUTED, ORANGE, VERMILION, legend_below, panel
+from setpred.views.style import BLUE, GREEN, GREY, INK, MUTED, ORANGE, VERMILION, legend_below, panel
 
 PROBES = Path(__file__).parent.parent.parent / "results" / "beyond" / "probes.json"
 FROM = 3

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from setpred.report.look import BLUE, BROWN, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
+from setpred.views.style import BLUE, BROWN, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 
 STYLES = {
     "as it is": (BLUE, "-"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from setpred.paper.published import numbering
-from setpred.report.look import BLUE, GREY, MUTED, panel
+from setpred.views.style import BLUE, GREY, MUTED, panel
 
 RESULTS = Path(__file__).parent.parent.parent / "results"
 RECIPES = {

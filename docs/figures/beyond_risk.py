@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from setpred.report.look import BLUE, INK, legend_below, panel
+from setpred.views.style import BLUE, INK, legend_below, panel
 
 RECIPES = {"paper": "Published recipe", "best": "Recommended recipe"}
 STYLES = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from setpred.report.look import BLUE, GREY, MUTED, VERMILION, legend_below, panel
+from setpred.views.style import BLUE, GREY, MUTED, VERMILION, legend_below, panel
 
 FROM = 5
 """Before, nothing is found yet, and what matters later could not be told apart."""

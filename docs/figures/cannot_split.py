@@ -4,7 +4,7 @@ import torch
 from matplotlib.figure import Figure
 
 import setpred as sp
-from setpred.report.look import BLUE, GREY, MUTED, VERMILION, panel
+from setpred.views.style import BLUE, GREY, MUTED, VERMILION, panel
 
 
 def taught() -> sp.baselines.DeepSets:

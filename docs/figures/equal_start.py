@@ -28,7 +28,7 @@ def way(pool: str, target: Tensor) -> Tensor:
     """The iterates of a decoder that looks for the target from a start of equal points, `[STEPS + 1, SIZE, 2]`."""
     torch.manual_seed(0)
     encoder = sp.SetEncoder(dim=2, hidden=WIDTH, latent=WIDTH, size=SIZE, pool=pool)
-    decoder = sp.iDSPN(encoder, size=SIZE, dim=2).eval()
+    decoder = sp.iDSPN(encoder).eval()
     z = encoder(target[None]).detach()
     trace = decoder.solve(z, init=torch.zeros(SIZE, 2), steps=STEPS, trace=True).trace
     assert trace is not None

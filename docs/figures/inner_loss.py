@@ -4,7 +4,7 @@ import torch
 from matplotlib.figure import Figure
 
 import setpred as sp
-from setpred.report.look import BLUE, GREY, MUTED, ORANGE, VERMILION, panel
+from setpred.views.style import BLUE, GREY, MUTED, ORANGE, VERMILION, panel
 
 SIZE, WIDTH, STEPS, TRAINED_AT, TRAINING = 4, 64, 100, 10, 300
 
@@ -12,7 +12,7 @@ SIZE, WIDTH, STEPS, TRAINED_AT, TRAINING = 4, 64, 100, 10, 300
 def draw() -> Figure:
     torch.manual_seed(0)
     network, encoder = (sp.SetEncoder(dim=2, hidden=WIDTH, latent=WIDTH, size=SIZE) for _ in range(2))
-    decoder = sp.iDSPN(encoder, size=SIZE, dim=2, solver=sp.Nesterov(steps=TRAINED_AT))
+    decoder = sp.iDSPN(encoder, solver=sp.Nesterov(steps=TRAINED_AT))
     sets = torch.randn(64, SIZE, 2)
     figure, (finding, learning) = panel(1, 2, width=7.8, height=3.0)
 
@@ -22,7 +22,7 @@ def draw() -> Figure:
         "Adam": (sp.TorchOptimizer(torch.optim.Adam, lr=0.1), ORANGE),
     }
     for name, (solver, colour) in solvers.items():
-        loss = trace(sp.SetDecoder(encoder, size=SIZE, dim=2, solver=solver), encoder(sets)).loss
+        loss = trace(sp.SetDecoder(encoder, solver=solver), encoder(sets)).loss
         finding.semilogy(loss.median(dim=1).values, color=colour, label=name)
     finding.set(title="Untrained: is g(Y) = z reached?", ylabel="inner loss (median)")
 

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import setpred as sp
-from setpred.report.look import BLUE, FAINT, GREEN, INK, MUTED, PURPLE, VERMILION, panel
+from setpred.views.style import BLUE, FAINT, GREEN, INK, MUTED, PURPLE, VERMILION, panel
 
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE)
 VALUES = torch.tensor([0.3, -0.4, 0.9, 0.3])

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from setpred.report.look import as_svg, style
+from setpred.views.style import as_svg, style
 
 FIGURES = Path(__file__).parent.parent / "figures"
 IMAGE = re.compile(r"!\[([^\]]*)\]\((?:\.\./)*figures/(\w+)\.svg\)")

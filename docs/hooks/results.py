@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from posixpath import normpath
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -34,7 +35,7 @@ def page(results: Path) -> str:
     if bench.exists():
         sections.append(_bench(json.loads(bench.read_text(encoding="utf-8"))))
     # A table that has become a section of this page is linked to as one.
-    return re.sub(r"\]\(([^):]+)\.md\)", lambda link: f"](#{_anchor(link[1])})", "\n\n".join(sections))
+    return re.sub(r"\]\(([^):]+)\.md\)", lambda link: f"](#{_anchor(normpath(link[1]))})", "\n\n".join(sections))
 
 
 def _section(path: Path, text: str) -> str:

@@ -32,7 +32,7 @@ class Unrolled(Adjoint):
 
     >>> import setpred as sp
     >>> encoder = sp.SetEncoder(dim=2, hidden=16, latent=8, size=3)
-    >>> decoder = sp.SetDecoder(encoder, size=3, dim=2, solver=sp.GradientDescent(steps=5), adjoint=sp.Unrolled())
+    >>> decoder = sp.SetDecoder(encoder, solver=sp.GradientDescent(steps=5), adjoint=sp.Unrolled())
     """
 
     def run(self, descent: Descent, steps: int) -> Tensor:
@@ -79,7 +79,7 @@ class Identity(Implicit):
 
     Example:
         >>> import setpred as sp
-        >>> sp.iDSPN(sp.SetEncoder(dim=2, hidden=16, latent=8, size=3), size=3, dim=2).adjoint
+        >>> sp.iDSPN(sp.SetEncoder(dim=2, hidden=16, latent=8, size=3)).adjoint
         Identity(straight=False)
     """
 
@@ -91,20 +91,24 @@ class Identity(Implicit):
 
 @dataclass
 class ConjugateGradient(Implicit):
-    """Solve for the inverse Hessian with conjugate gradients on Hessian-vector products.
+    """Solve for the inverse Hessian with Hessian-vector products, by conjugate gradients that minimise the residual.
+
+    Do not use `gamma=None`, the plain H, in training. Wherever a solution is not determined (in flat valleys, at
+    saddles, after few iterations) H has an eigenvalue near zero, and the true gradient is itself as large as its
+    inverse. The plain H is for the gradient of a well determined minimum that the solver has reached.
 
     Args:
-        steps: conjugate gradient iterations.
-        gamma: None solves with H, a number with the damped H / gamma + I; large numbers approach `Identity`.
+        steps: iterations of the solve, each a Hessian-vector product.
+        gamma: a number solves with the damped H / gamma + I, and large numbers approach `Identity`; None solves with H.
 
     Example:
         >>> import setpred as sp
         >>> encoder = sp.SetEncoder(dim=2, hidden=16, latent=8, size=3)
-        >>> decoder = sp.iDSPN(encoder, size=3, dim=2, adjoint=sp.ConjugateGradient(steps=3, gamma=100.0))
+        >>> decoder = sp.iDSPN(encoder, adjoint=sp.ConjugateGradient(steps=3, gamma=100.0))
     """
 
     steps: int = 10
-    gamma: float | None = None
+    gamma: float | None = 100.0
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -126,7 +130,7 @@ class ConjugateGradient(Implicit):
                 return tangent(curvature(inside)) + u - inside
 
             def solve(v: Tensor) -> Tensor:
-                return conjugate_gradient(on_face, tangent(v), self.steps)
+                return minimal_residual(on_face, tangent(v), self.steps)
 
         else:
             # Aᵀ w = v with A = I - D + D H, through the normal equations A Aᵀ w = A v; then u = D w.
@@ -139,7 +143,7 @@ class ConjugateGradient(Implicit):
                 return u - inside + curvature(inside)
 
             def solve(v: Tensor) -> Tensor:
-                return tangent(conjugate_gradient(lambda w: apply(apply_transposed(w)), apply(v), self.steps))
+                return tangent(minimal_residual(lambda w: apply(apply_transposed(w)), apply(v), self.steps))
 
         def gradient(v: Tensor | None) -> Tensor | None:
             if torch.is_grad_enabled():
@@ -154,24 +158,42 @@ class ConjugateGradient(Implicit):
         return step
 
 
-def conjugate_gradient(product: Callable[[Tensor], Tensor], v: Tensor, steps: int) -> Tensor:
-    """Solve A u = v for each example, A symmetric, given u → A u.
+def minimal_residual(product: Callable[[Tensor], Tensor], v: Tensor, steps: int) -> Tensor:
+    """Solve A u = v for each example, A symmetric, given u → A u: MINRES of Paige and Saunders.
 
-    An example rests once it is solved, or where A turns out not to be positive along its direction.
+    Conjugate gradients in the form that needs no positive A: after k steps, u has the smallest residual among the
+    combinations of v, A v, …, A^(k-1) v. An example rests once it is solved, or where A is flat along all that is
+    left of its residual, relative to how steep it was before: no u of reasonable length makes that smaller.
     """
-    u = torch.zeros_like(v)
-    residual = direction = v
-    square = _dot(v, v)
-    enough = square * torch.finfo(v.dtype).eps ** 2
+    eps = torch.finfo(v.dtype).eps
+    left = length = _dot(v, v).sqrt()  # of the residual, and of v
+    basis, before = v / torch.where(length > 0, length, 1.0), torch.zeros_like(v)
+    u, way, way_before = torch.zeros_like(v), torch.zeros_like(v), torch.zeros_like(v)
+    zero = torch.zeros_like(length)
+    cos, sin, coupling, below, beyond, steepest = zero - 1, zero, zero, zero, zero, zero
+    go = (length > 0) & length.isfinite()
     for _ in range(steps):
-        image = product(direction)
-        along = _dot(direction, image)
-        go = (along > 0) & (square > enough)
-        length = torch.where(go, square / torch.where(go, along, 1.0), 0.0)
-        u = u + length * direction
-        residual = residual - length * image
-        previous, square = square, _dot(residual, residual)
-        direction = residual + torch.where(go, square / torch.where(go, previous, 1.0), 0.0) * direction
+        # Lanczos: A in the orthonormal basis is tridiagonal.
+        image = product(basis) - coupling * before
+        diagonal = _dot(basis, image)
+        image = image - diagonal * basis
+        coupling = _dot(image, image).sqrt()
+        # A rotation takes away what stands below the diagonal.
+        above, above_that = cos * below + sin * diagonal, beyond
+        pivot = sin * below - cos * diagonal
+        beyond, below = sin * coupling, -cos * coupling
+        size = torch.hypot(pivot, coupling)
+        steepest = torch.maximum(steepest, size)
+        flat = torch.hypot(pivot, below) <= eps**0.5 * steepest  # the length of A r, for a residual r of length 1
+        go = go & ~flat & (left > eps * length)
+        safe = torch.where(go, size, 1.0)
+        cos, sin = pivot / safe, coupling / safe
+        way, way_before = (basis - above_that * way_before - above * way) / safe, way
+        go = go & (cos.abs() * _dot(way, way).sqrt() * eps**0.5 * steepest < 1)  # else it is mostly rounding
+        u = u + torch.where(go, cos * left * way, 0.0)
+        left = torch.where(go, sin * left, left)
+        go = go & (coupling > eps**0.5 * steepest)  # else nothing but rounding would follow
+        before, basis = basis, image / torch.where(go, coupling, 1.0)
     return u
 
 

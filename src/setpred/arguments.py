@@ -9,11 +9,14 @@ from torch import Tensor, nn
 from .adjoints import Adjoint
 from .constraints import Constraint
 from .descent import all_finite
+from .errors import ExampleError
 from .inits import Init
+from .kernels.jit import refuse_transforms
+from .masks import check_mask
 from .objective import takes_mask
 from .restart import Restart
 from .solvers import Solver
-from .tensors import check_tensor, ordinary
+from .tensors import check_device, check_tensor, ordinary
 
 Known = tuple[Tensor, Tensor]
 KINDS = {
@@ -26,19 +29,32 @@ KINDS = {
 }
 
 
-def check_parts(size: int, dim: int, **parts: Any) -> None:
+def check_parts(**parts: Any) -> None:
     """Raise unless the parts of a decoder are what they should be; None stands for the default."""
-    if not all(isinstance(number, Integral) and number >= 1 for number in (size, dim)):
-        raise ValueError(f"a set needs at least one element of one number, got size={size}, dim={dim}")
     for name, part in parts.items():
         if part is not None and not isinstance(part, KINDS[name]):
             found = f"the class {part.__name__}" if isinstance(part, type) else f"of type {type(part).__name__}"
             raise ValueError(f"{name} is {found}: pass an instance of {KINDS[name].__name__}")
-    encoder = parts["encoder"]
-    for name, own in (("size", size), ("dim", dim)) if hasattr(encoder, "size") and hasattr(encoder, "dim") else ():
-        other = getattr(encoder, name)
-        if isinstance(other, int) and other != own:
-            raise ValueError(f"the encoder is built for {name}={other}, the decoder for {name}={own}: they must agree")
+
+
+def checked_shape(encoder: nn.Module, size: int | None, dim: int | None) -> tuple[int, int]:
+    """Elements of a set and numbers in an element, as given or as the encoder's attributes of these names say."""
+    shape = []
+    for name, given in (("size", size), ("dim", dim)):
+        said = getattr(encoder, name, None)
+        said = said if isinstance(said, Integral) else None
+        number = said if given is None else given
+        if number is None:
+            raise ValueError(f"{type(encoder).__name__} does not say its {name}: pass {name}= to the decoder")
+        if not isinstance(number, Integral) or number < 1:
+            raise ValueError(f"{name} is {number!r}: a set needs at least one element of one number")
+        if said is not None and said != number and hasattr(encoder, "size") and hasattr(encoder, "dim"):
+            raise ValueError(
+                f"the encoder is built for {name}={said}, the decoder for {name}={number}: leave it out, "
+                "the encoder says it"
+            )
+        shape.append(int(number))
+    return shape[0], shape[1]
 
 
 def checked_steps(steps: int) -> int:
@@ -49,25 +65,24 @@ def checked_steps(steps: int) -> int:
 
 def check_vectors(z: Tensor, encoder: nn.Module) -> None:
     """Raise unless z is `[batch, latent]`, finite, and of the encoder's device and type."""
+    refuse_transforms("a set decoder")
     if not isinstance(z, Tensor) or z.ndim != 2 or not z.is_floating_point():
         found = f"{list(z.shape)} {z.dtype}" if isinstance(z, Tensor) else type(z).__name__
         raise ValueError(f"z is {found}, the decoder takes vectors [batch, latent] of floating point numbers")
     parameter = next(encoder.parameters(), z)
-    if z.device != parameter.device:
-        raise ValueError(f"z is on {z.device}, the encoder on {parameter.device}: move one of them")
+    check_device("z", z, "the encoder", parameter)
     if z.dtype not in (parameter.dtype, torch.float16, torch.bfloat16):  # half precision comes from autocast
         raise ValueError(f"z is {z.dtype}, the encoder {parameter.dtype}: convert one of them")
     finite = all_finite(z)
     if not finite.all():
         example = int((~finite).nonzero()[0])
-        raise ValueError(f"z of example {example} holds NaN or infinity: look at the network before the decoder")
+        text = f"z of example {example} holds NaN or infinity: look at the network before the decoder"
+        raise ExampleError(text, example)
 
 
 def checked_mask(mask: Tensor, z: Tensor, size: int, encoder: nn.Module) -> Tensor:
     """The mask, `[batch, size]`, where z is."""
-    check_tensor("mask", mask)
-    if mask.shape != (len(z), size) or mask.dtype != torch.bool:
-        raise ValueError(f"mask is {list(mask.shape)} {mask.dtype}, the decoder takes [{len(z)}, {size}] torch.bool")
+    check_mask("mask", mask, (len(z), size))
     if not takes_mask(encoder):
         raise ValueError(
             f"{type(encoder).__name__} takes no mask: give its forward a second argument to decode sets of "

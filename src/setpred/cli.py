@@ -1,6 +1,5 @@
 """The command line: `setpred --help`."""
 
-import errno
 import json
 import os
 import sys
@@ -15,6 +14,7 @@ from rich.table import Column, Table
 from . import __version__
 from .cli_data import data_app
 from .errors import UsageError
+from .tasks import OF_FOLDERS, TASKS
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,19 +42,7 @@ def every_command(
     """What all commands have in common."""
 
 
-REFUSALS = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.ENOTDIR,
-    errno.EEXIST,
-    errno.EISDIR,
-)
-"""Errors of the system that a person can do something about."""
-
+NAMED = ", ".join(name for name in TASKS if name != OF_FOLDERS)
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings, such as solver.steps=40.")
 ]
@@ -64,11 +52,11 @@ Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.
 
 @app.command()
 def train(
-    task: Annotated[
-        str, typer.Argument(metavar="TASK", help="numbering, autoencoding, clevr or a folder of your data.")
-    ],
+    task: Annotated[str, typer.Argument(metavar="TASK", help=f"{NAMED} or a folder of your data.")],
     overrides: Overrides = None,
-    model: Annotated[str | None, typer.Option(help="idspn, dspn, bilstm, … [default: idspn]")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="idspn, dspn, … [default: reader for images of your own, else idspn]")
+    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(help="quick, small or paper; our recipe as quick-best, small-best, best [default: small]"),
@@ -78,23 +66,23 @@ def train(
     resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
 ) -> None:
     """Train a model; the run folder holds its settings, metrics, weights and result."""
+    from .tasks.settings import parse_overrides
+    from .tasks.task import as_named, find_task, make_settings, usual_model
     from .training.run import speaks
     from .training.run import train as run_training
     from .training.run_folder import read_config, resumed_as_asked
-    from .training.settings import parse_overrides
-    from .training.tasks import as_named, make_settings
 
     changes = parse_overrides(overrides or [])
-    folder = out or Path("runs") / f"{Path(task).resolve().name}-{model or 'idspn'}-{preset or 'small'}-seed{seed or 0}"
+    trained, size = model or usual_model(task, preset or "small"), preset or "small"
+    folder = out or Path("runs") / f"{Path(task).resolve().name}-{trained}-{size}-seed{seed or 0}"
     if resume and (folder / "config.yaml").exists():
         options = {"model": model, "preset": preset, "seed": seed}
         asked = as_named(task) | {name: value for name, value in options.items() if value is not None} | changes
         settings = resumed_as_asked(read_config(folder), asked, folder)
     else:
-        settings = make_settings(task, model or "idspn", preset or "small", seed or 0, changes)
-    if settings.task == "folder" and speaks():
-        from .training.own import summary
-
+        settings = make_settings(task, model, preset or "small", seed or 0, changes)
+    summary = find_task(settings.task).summary
+    if summary is not None and speaks():
         typer.echo(summary(settings))
     try:
         result = run_training(settings, folder, resume=resume)
@@ -116,10 +104,10 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Evaluate a run again: with other iterations (steps=10,20,100) or other data (data.test=64000)."""
+    from .tasks import find_task
+    from .tasks.settings import parse_overrides
     from .training.run import evaluate as run_evaluation
     from .training.run_folder import read_config
-    from .training.settings import parse_overrides
-    from .training.tasks import find_task
 
     changes = parse_overrides(words or [])
     asked = changes.pop("steps", None)
@@ -132,7 +120,7 @@ def evaluate(
         for key in ("solver.steps", "solver.eval_steps"):
             if key in changes:
                 raise UsageError(f"{key} is not changed this way: evaluate with steps={changes[key]}")
-        counts = [settings.solver.eval_steps or settings.solver.steps] if asked is None else _whole_numbers(asked)
+        counts = [settings.solver["eval_steps"] or settings.solver["steps"]] if asked is None else _whole_numbers(asked)
         rows = {str(count): run_evaluation(run, {**changes, "solver.eval_steps": count}) for count in counts}
     if as_json:
         typer.echo(json.dumps(rows))
@@ -164,6 +152,7 @@ def export(
     model: Annotated[str, typer.Argument(metavar="RUN|PRETRAINED", help="A run folder or a saved model.")],
     to: Annotated[str, typer.Option(help="onnx, torch (for torch.export.load) or pretrained.")] = "onnx",
     out: Annotated[Path | None, typer.Option(help="What to write. [default: model.onnx and such beside it]")] = None,
+    half: Annotated[bool, typer.Option("--half", help="Pretrained folders: weights of half precision.")] = False,
 ) -> None:
     """Write a trained model to run elsewhere: onnx and torch need no setpred, a pretrained folder loads there.
 
@@ -171,7 +160,7 @@ def export(
     """
     from .export.trained import export_trained
 
-    typer.echo(export_trained(model, to, out))
+    typer.echo(export_trained(model, to, out, half))
 
 
 @app.command()
@@ -218,7 +207,7 @@ def reproduce(
     Settings depart from the protocol (optim.lr=3e-4); one that is given several times is swept, a table a value.
     """
     from .paper.reproduce import run_tables
-    from .paper.results import keep as keep_results
+    from .paper.writers import keep as keep_results
     from .paper.writers import markdown
 
     try:
@@ -250,7 +239,7 @@ def play(
     browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
 ) -> None:
     """Open the playground: see sets being found, in the browser."""
-    from .play.serve import serve
+    from .play.launch import serve
 
     serve(runs or [], host, port, browser)
 
@@ -290,18 +279,3 @@ def _whole_numbers(value: Any) -> list[int]:
     if not numbers or min(numbers) < 1:
         raise UsageError(f"steps={value}: write whole numbers from 1 on, such as steps=10,20,40")
     return numbers
-
-
-def main() -> None:
-    """Run the command line; a wrong request is one line and exit code 2."""
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # torch's idle threads yield their core to the inner loop's
-    try:
-        app()
-    except UsageError as error:
-        print(f"setpred: {error}", file=sys.stderr)
-        sys.exit(2)
-    except OSError as error:
-        if error.errno not in REFUSALS:
-            raise
-        print(f"setpred: {error.filename or 'a file'} cannot be used ({error.strerror})", file=sys.stderr)
-        sys.exit(2)

@@ -12,7 +12,7 @@ from math import isfinite
 import torch
 from torch import Tensor
 
-from .kernels.simplex import in_rows, project_simplex, project_simplex_
+from .kernels.simplex import project_simplex
 
 
 class Constraint:
@@ -22,10 +22,6 @@ class Constraint:
 
     def __call__(self, sets: Tensor) -> Tensor:
         raise NotImplementedError
-
-    def project_(self, sets: Tensor) -> None:
-        """Project in place, without a graph."""
-        sets.copy_(self(sets))
 
     def can_hold(self, given: Tensor) -> bool:
         """Whether the given entries `[..., dim]` can stay as they are while the others are projected."""
@@ -46,13 +42,7 @@ class Simplex(Constraint):
         _positive("Simplex", "total", self.total)
 
     def __call__(self, sets: Tensor) -> Tensor:
-        return project_simplex(sets, self.total)
-
-    def project_(self, sets: Tensor) -> None:
-        if type(self) is Simplex and in_rows(sets):
-            project_simplex_(sets, self.total)
-        else:
-            super().project_(sets)
+        return project_simplex(_checked(sets), self.total)
 
 
 @dataclass
@@ -71,7 +61,7 @@ class Box(Constraint):
             raise ValueError(f"Box needs low < high, got {self.low} and {self.high}")
 
     def __call__(self, sets: Tensor) -> Tensor:
-        return sets.clamp(self.low, self.high)
+        return _checked(sets).clamp(self.low, self.high)
 
     def can_hold(self, given: Tensor) -> bool:
         return True
@@ -86,7 +76,7 @@ class NonNegative(Constraint):
     """
 
     def __call__(self, sets: Tensor) -> Tensor:
-        return sets.clamp(min=0.0)
+        return _checked(sets).clamp(min=0.0)
 
     def can_hold(self, given: Tensor) -> bool:
         return True
@@ -133,10 +123,10 @@ class Sphere(Constraint):
 
 
 @dataclass
-class Fields(Constraint):
+class PerSlice(Constraint):
     """Each constraint on its own slice `(start, stop)` of the element; what is not named stays free.
 
-    >>> Fields({(0, 2): Simplex(), (2, 3): NonNegative()})(torch.tensor([2.0, 0.0, -1.0, -1.0])).tolist()
+    >>> PerSlice({(0, 2): Simplex(), (2, 3): NonNegative()})(torch.tensor([2.0, 0.0, -1.0, -1.0])).tolist()
     [1.0, 0.0, 0.0, -1.0]
     """
 
@@ -146,24 +136,20 @@ class Fields(Constraint):
         end = 0
         for start, stop in sorted(self.parts):
             if start < end or stop <= start:
-                raise ValueError(f"Fields: the slice ({start}, {stop}) is empty or overlaps the one before it")
+                raise ValueError(f"PerSlice: the slice ({start}, {stop}) is empty or overlaps the one before it")
             end = stop
         self.polyhedral = all(part.polyhedral for part in self.parts.values())
 
     def __call__(self, sets: Tensor) -> Tensor:
-        dim, end, pieces = sets.shape[-1], 0, []
+        dim, end, pieces = _checked(sets).shape[-1], 0, []
         for (start, stop), part in sorted(self.parts.items(), key=lambda item: item[0]):
             if stop > dim:
-                raise ValueError(f"Fields: the slice ({start}, {stop}) ends past the element, which has {dim} numbers")
+                raise ValueError(
+                    f"PerSlice: the slice ({start}, {stop}) ends past the element, which has {dim} numbers"
+                )
             pieces += [sets[..., end:start], part(sets[..., start:stop])]
             end = stop
         return torch.cat([*pieces, sets[..., end:]], dim=-1)
-
-    def project_(self, sets: Tensor) -> None:
-        if type(self) is not Fields:
-            return super().project_(sets)
-        for (start, stop), part in self.parts.items():
-            part.project_(sets[..., start:stop])
 
     def can_hold(self, given: Tensor) -> bool:
         return all(part.can_hold(given[..., start:stop]) for (start, stop), part in self.parts.items())
@@ -174,9 +160,16 @@ def _measured(sets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     So that no square is too large or too small for its type; the origin gets the length 1.
     """
-    largest = sets.detach().abs().amax(dim=-1, keepdim=True)
+    largest = _checked(sets).detach().abs().amax(dim=-1, keepdim=True)
     scaled = sets / largest.where(largest != 0, 1.0)
     return largest, scaled, scaled.where(largest != 0, 1.0).norm(dim=-1, keepdim=True)
+
+
+def _checked(sets: Tensor) -> Tensor:
+    """The sets, whose elements have at least one number."""
+    if sets.ndim == 0 or sets.shape[-1] == 0:
+        raise ValueError(f"sets have shape {list(sets.shape)}: their elements need at least one number")
+    return sets
 
 
 def _positive(constraint: str, name: str, value: float) -> None:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .kernels.differences import sum_differences
+from .kernels.pairs import sum_differences
 
 Cost = Callable[[Tensor, Tensor], Tensor]
 

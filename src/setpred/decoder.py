@@ -8,7 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from .adjoints import Adjoint, Identity, Unrolled
-from .arguments import Known, check_parts, check_vectors, checked_known, checked_mask, checked_start, checked_steps
+from .arguments import (
+    Known,
+    check_parts,
+    check_vectors,
+    checked_known,
+    checked_mask,
+    checked_shape,
+    checked_start,
+    checked_steps,
+)
 from .constraints import Constraint
 from .descent import Descent, all_finite, set_norm
 from .inits import Init, RandomInit
@@ -29,8 +38,8 @@ class SetDecoder(Pretrained):
     Args:
         encoder: any module that maps sets `[batch, size, dim]` to vectors `[batch, latent]`; to decode sets of
             different sizes it must also take a mask `[batch, size]`.
-        size: elements of a set.
-        dim: numbers in an element.
+        size: elements of a set; needed only where the encoder has no attribute `size`.
+        dim: numbers in an element; needed only where the encoder has no attribute `dim`.
         solver: how the set moves.
         init: where it starts.
         constraint: where it may go.
@@ -39,12 +48,12 @@ class SetDecoder(Pretrained):
 
     Attributes:
         diagnostics: of the last `forward`: mean inner loss and gradient norm (at the last gradient, one step before
-            the result), share of gradients clipped, share of examples diverged.
+            the result), fraction of gradients clipped, fraction of examples diverged.
 
     Example:
         >>> import setpred as sp
         >>> encoder = sp.SetEncoder(dim=2, hidden=32, latent=32, size=5)
-        >>> decoder = sp.SetDecoder(encoder, size=5, dim=2, solver=sp.Nesterov(steps=20))
+        >>> decoder = sp.SetDecoder(encoder, solver=sp.Nesterov(steps=20))
         >>> decoder(torch.randn(8, 32)).shape
         torch.Size([8, 5, 2])
     """
@@ -52,8 +61,8 @@ class SetDecoder(Pretrained):
     def __init__(
         self,
         encoder: nn.Module,
-        size: int,
-        dim: int,
+        size: int | None = None,
+        dim: int | None = None,
         solver: Solver | None = None,
         init: Init | None = None,
         constraint: Constraint | None = None,
@@ -62,12 +71,13 @@ class SetDecoder(Pretrained):
     ):
         super().__init__()
         parts = {"solver": solver, "init": init, "constraint": constraint, "adjoint": adjoint, "restart": restart}
-        check_parts(size, dim, encoder=encoder, **parts)
-        self.encoder, self.size, self.dim = encoder, size, dim
+        check_parts(encoder=encoder, **parts)
+        self.encoder = encoder
+        self.size, self.dim = checked_shape(encoder, size, dim)
         usual_solver, usual_adjoint = self.usual()
         self.solver = usual_solver if solver is None else solver
         self.init = RandomInit() if init is None else init
-        self.init.build(size, dim)
+        self.init.build(self.size, self.dim)
         self.constraint = constraint
         self.adjoint = usual_adjoint if adjoint is None else adjoint
         self.restart = restart
@@ -122,9 +132,7 @@ class SetDecoder(Pretrained):
         return self._solve(z, mask, known, init, generator, self._steps(steps), trace=trace, evaluate=True)
 
     def _steps(self, steps: int | None) -> int:
-        if steps is None:
-            steps = self.solver.steps if self.training else (self.solver.eval_steps or self.solver.steps)
-        return checked_steps(steps)
+        return checked_steps(self.solver.iterations(self.training) if steps is None else steps)
 
     def _solve(
         self,

@@ -1,27 +1,14 @@
-"""The inner loop, written once for all solvers: gradient, early stop, clip, update, projection, known entries.
+"""The inner loop, written once for all solvers: gradient, early stop, clip, update, projection, known entries."""
 
-Where the gradient is compiled, the batch is cut in one share a core and each runs from start to end on its own.
-"""
-
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from copy import copy
-from threading import Lock
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from .constraints import Constraint
-from .kernels.inner import FastGradient
-from .kernels.threads import run_on_cores
-from .kernels.threads import shares as shares_of
+from .kernels.whole_descent import reduced_products, run_compiled
 from .objective import Objective
 from .solvers import Solver
-
-# What a descent keeps for each example by itself.
-EXAMPLEWISE = ("sets", "state", "first_loss", "loss", "grad", "taken", "clipped", "running")
-_REDUCING = Lock()
-_BEFORE: list[str] = []  # the precision of products before `reduced_products`, once for each thread that is inside
 
 
 class Descent:
@@ -41,7 +28,7 @@ class Descent:
 
     def __init__(self, objective: Objective, solver: Solver, constraint: Constraint | None, sets: Tensor):
         self.objective, self.solver, self.constraint = objective, solver, constraint
-        self.sets = self._admissible(sets)
+        self.sets = self.admissible(sets)
         self.state = solver.start(self.sets)
         self.t = 0
         batch = sets.shape[0]  # not len, which would make it a constant of an exported model
@@ -59,54 +46,10 @@ class Descent:
         self._run(steps)
 
     def _run(self, steps: int) -> None:
-        whole = not self.solver.separable or not isinstance(self.state, Tensor | None)
-        if self.objective.compiled is None or whole or self.watch is not None:
-            return self._run_here(steps)
-        self.sets = self.sets.detach().clone()  # the compiled updates work in place
-        parts = shares_of(len(self.sets))
-        if len(parts) == 1:
-            return self._run_here(steps)
-        shares = [self._share(part) for part in parts]
-        run_on_cores(lambda share: share._run_here(steps), shares)
-        self._join(shares)
-
-    def _run_here(self, steps: int) -> None:
         with torch.no_grad():
-            if self.objective.compiled is not None and self.solver.in_place and self.watch is None:
-                return self._run_in_place(self.objective.compiled, steps)
-            while self.t < steps and not self.finished:
-                self.advance(*self.objective.gradient(self.sets))
-
-    def _run_in_place(self, gradient: FastGradient, steps: int) -> None:
-        """`advance` again and again on the same memory, without a graph, a watch or a tolerance."""
-        self.loss, self.grad = torch.empty_like(self.loss), torch.empty_like(self.sets)
-        evaluate = gradient.bind(self.sets, self.loss, self.grad)
-        step = self.solver.steps_on(self.sets, self.grad, self.state, self.clipped)
-        for t in range(self.t, steps):
-            evaluate()
-            if t == 0:
-                self.first_loss = self.loss.clone()
-            step(t)
-            if self.constraint is not None:
-                self.constraint.project_(self.sets)
-                self.objective.fill_(self.sets)
-        self.taken += steps - self.t
-        self.t = max(self.t, steps)
-
-    def _share(self, part: slice) -> "Descent":
-        """This descent for some of the examples."""
-        share = copy(self)
-        share.objective = self.objective.select(part)
-        for name in EXAMPLEWISE:
-            value = getattr(self, name)
-            setattr(share, name, value if value is None else value[part])
-        return share
-
-    def _join(self, shares: list["Descent"]) -> None:
-        for name in EXAMPLEWISE:
-            parts = [getattr(share, name) for share in shares]
-            setattr(self, name, None if parts[0] is None else torch.cat(parts))
-        self.t = max(share.t for share in shares)
+            if not run_compiled(self, steps):
+                while self.t < steps and not self.finished:
+                    self.advance(*self.objective.gradient(self.sets))
 
     @property
     def finished(self) -> bool:
@@ -120,43 +63,27 @@ class Descent:
         if self.watch is not None:
             self.watch(self.sets, self.loss, self.grad)
         if self.solver.tol is not None:
-            self._stop_the_converged(self.grad, self.solver.tol)
+            moving = self.moving(self.solver.tol)
+            self.running = moving if self.running is None else self.running & moving
         if self.solver.clip is not None:
             norm = set_norm(grad)
             long = norm.detach() > self.solver.clip
             self.clipped = self.clipped + (long if self.running is None else long & self.running)
             grad = grad * (self.solver.clip / (norm + 1e-6)).clamp(max=1)[:, None, None]
         moved, self.state = self.solver.update(self.sets, grad, self.state, self.t)
-        moved = self._admissible(moved)
+        moved = self.admissible(moved)
         self.sets = moved if self.running is None else torch.where(self.running[:, None, None], moved, self.sets)
         self.taken = self.taken + (1 if self.running is None else self.running)
         self.t += 1
 
-    def _admissible(self, sets: Tensor) -> Tensor:
+    def admissible(self, sets: Tensor) -> Tensor:
+        """The sets projected, with the known entries put in."""
         return self.objective.fill(sets if self.constraint is None else self.constraint(sets)).contiguous()
 
-    def _stop_the_converged(self, grad: Tensor, tol: float) -> None:
+    def moving(self, tol: float) -> Tensor:
+        """Which examples have not converged, `[batch]`: their projected gradient is longer than `tol`."""
         sets = self.sets.detach()
-        moving = set_norm(self._admissible(sets - grad) - sets) > tol
-        self.running = moving if self.running is None else self.running & moving
-
-
-@contextmanager
-def reduced_products() -> Iterator[None]:
-    """Inside, float32 matrix products may use fewer bits where that is faster.
-
-    It concerns the whole process: of several threads the first one in notes what was set, the last one out restores it.
-    """
-    with _REDUCING:
-        _BEFORE.append(_BEFORE[0] if _BEFORE else torch.get_float32_matmul_precision())
-        torch.set_float32_matmul_precision("medium")
-    try:
-        yield
-    finally:
-        with _REDUCING:
-            before = _BEFORE.pop()
-            if not _BEFORE:
-                torch.set_float32_matmul_precision(before)
+        return set_norm(self.admissible(sets - self.grad) - sets) > tol
 
 
 def set_norm(sets: Tensor) -> Tensor:

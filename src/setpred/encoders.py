@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from .masks import check_mask
 from .pooling import POOLS, FSPool
 from .pretrained import Pretrained
 
@@ -26,6 +27,7 @@ class SetEncoder(Pretrained):
 
     def __init__(self, dim: int, hidden: int, latent: int, size: int, pool: str | nn.Module = "fs"):
         super().__init__()
+        _check_widths(self, dim=dim, hidden=hidden, latent=latent, size=size)
         self.dim, self.hidden, self.latent, self.size = dim, hidden, latent, size
         self.net = nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, latent))
         self.pool = _make_pool(pool, latent, size)
@@ -47,6 +49,7 @@ class RelationEncoder(Pretrained):
 
     def __init__(self, dim: int, hidden: int, latent: int, size: int, pool: str | nn.Module = "fs"):
         super().__init__()
+        _check_widths(self, dim=dim, hidden=hidden, latent=latent, size=size)
         self.dim, self.hidden, self.latent, self.size = dim, hidden, latent, size
         self.pairs = SetEncoder(2 * dim, hidden, latent, size**2, pool)
 
@@ -75,6 +78,7 @@ class VectorEncoder(Pretrained):
 
     def __init__(self, dim: int, hidden: int, latent: int):
         super().__init__()
+        _check_widths(self, dim=dim, hidden=hidden, latent=latent)
         self.dim, self.hidden, self.latent = dim, hidden, latent
         self.net = nn.Sequential(
             nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, latent)
@@ -85,6 +89,50 @@ class VectorEncoder(Pretrained):
         if vectors.ndim != 2 or vectors.shape[-1] != self.dim:
             raise ValueError(f"vectors are {list(vectors.shape)}, this network takes [batch, {self.dim}]")
         return self.net(vectors)
+
+
+class Standardized(nn.Module):
+    """An encoder of vectors or sets whose inputs may be in any units: it measures them once and remembers.
+
+    Args:
+        encoder: of vectors `[batch, dim]`, or of sets `[batch, size, dim]` and a mask.
+        dim: numbers in a vector or an element.
+
+    Example:
+        >>> encoder = Standardized(nn.Linear(2, 2, bias=False), dim=2)
+        >>> nn.init.eye_(encoder.encoder.weight).shape
+        torch.Size([2, 2])
+        >>> encoder.measure(torch.tensor([[100.0, 5.0], [300.0, 5.0]]))
+        >>> encoder(torch.tensor([[200.0, 5.0], [300.0, 6.0]])).tolist()
+        [[0.0, 0.0], [1.0, 1.0]]
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, encoder: nn.Module, dim: int) -> None:
+        super().__init__()
+        self.encoder, self.dim = encoder, dim
+        self.register_buffer("mean", torch.zeros(dim))
+        self.register_buffer("std", torch.ones(dim))
+
+    def measure(self, rows: Tensor) -> None:
+        """Take over the mean and the spread of vectors or elements `[rows, dim]`; what never varies keeps its unit."""
+        numbers = rows.double()
+        std, mean = torch.std_mean(numbers, dim=0, correction=0)
+        self.mean.copy_(mean)
+        self.std.copy_(torch.where(std > 1e-6 * mean.abs(), std, 1.0))
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        inputs = (inputs - self.mean) / self.std
+        return self.encoder(inputs) if mask is None else self.encoder(inputs, mask)
+
+
+def _check_widths(encoder: nn.Module, **widths: int) -> None:
+    """Raise where a network would be built without numbers to pass on."""
+    for name, width in widths.items():
+        if width < 1:
+            raise ValueError(f"{type(encoder).__name__}: {name} is {width}, it must be at least 1")
 
 
 def _make_pool(pool: str | nn.Module, latent: int, size: int) -> nn.Module:
@@ -106,6 +154,5 @@ def checked_sets(sets: Tensor, dim: int, mask: Tensor | None) -> Tensor:
         raise ValueError("the sets have no place for an element: for sets that may be empty pass padding and a mask")
     if mask is None:
         return sets
-    if mask.shape != sets.shape[:2] or mask.dtype != torch.bool:
-        raise ValueError(f"mask is {list(mask.shape)} {mask.dtype}, the sets need {list(sets.shape[:2])} torch.bool")
+    check_mask("mask", mask, sets.shape[:2])
     return sets.masked_fill(~mask.unsqueeze(-1), 0.0)

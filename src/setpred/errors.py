@@ -9,6 +9,14 @@ class UsageError(ValueError):
     """What was asked for cannot be done; the message is for the person who asked."""
 
 
+class ExampleError(ValueError):
+    """Something is wrong with one example of a batch, of which `example` is the number."""
+
+    def __init__(self, text: str, example: int = 0):
+        super().__init__(text)
+        self.example = example
+
+
 @contextmanager
 def asked() -> Iterator[None]:
     """What the library refuses in here is the user's request."""

@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there, and where those go that can be made again."""
 
 import os
 from collections.abc import Iterator
@@ -37,3 +37,9 @@ def remove_remains(folder: Path) -> None:
     for temporary in [*folder.glob(".*.[0-9]*.tmp"), *folder.glob("*/.*.[0-9]*.tmp")]:
         with suppress(OSError):
             temporary.unlink()
+
+
+def cache_folder() -> Path:
+    """`SETPRED_CACHE`, or `setpred` where the user's caches are."""
+    usual = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("SETPRED_CACHE") or Path(usual) / "setpred")

@@ -1,25 +1,31 @@
 """From an image to the vector that a set is decoded from: a ResNet-18 without its pooling and head."""
 
+import math
 from collections.abc import Mapping
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .letterbox import Size
 from .pretrained import Pretrained
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+STRIDE = 64
+"""Pixels between the places of the last feature map."""
 
 
 class ImageEncoder(Pretrained):
     """ResNet-18, batch normalisation and a 2×2 convolution with stride 2, flattened.
 
     Each place of the last feature map sees 64×64 pixels of its own and what is around them, so the latent numbers
-    are shared out over `(size / 64)²` places: 1 at 64 pixels, 4 of 128 numbers at 128, 16 of 32 numbers at 256.
+    are shared out over `(size / 64)²` places: 1 at 64 pixels, 4 of 128 numbers at 128, 16 of 32 numbers at 256. Images
+    of other sizes are filled up with zeros to the next multiple of 64, at the right and at the bottom.
 
     Args:
         latent: numbers in the vector.
-        size: pixels a side, a multiple of 64.
+        size: pixels a side, or width and height.
         width: channels of the first layers, which the later ones double; 64 is a ResNet-18.
 
     Example:
@@ -31,29 +37,36 @@ class ImageEncoder(Pretrained):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, latent: int = 512, size: int = 128, width: int = 64) -> None:
+    def __init__(self, latent: int = 512, size: int | Size = 128, width: int = 64) -> None:
         super().__init__()
-        if size < 64 or size % 64:
-            raise ValueError(f"size is {size}: resize the images to a multiple of 64 pixels, such as 64, 128 or 256")
-        places = (size // 64) ** 2
-        if latent < 1 or latent % places:
-            raise ValueError(f"latent is {latent}, {size} pixels a side make {places} places: use a multiple of that")
+        sides = (size, size) if isinstance(size, int) else tuple(size)
+        if len(sides) != 2 or min(sides) < 1:
+            raise ValueError(f"size is {size}: give the pixels of a side, or width and height")
+        places = math.prod(-(-side // STRIDE) for side in sides)
+        if latent < places:
+            raise ValueError(
+                f"latent is {latent}, images of {sides[0]}×{sides[1]} pixels have {places} places: raise it"
+            )
         if width < 1:
             raise ValueError(f"width is {width}: give at least one channel")
-        self.latent, self.size, self.width = latent, size, width
+        self.latent, self.size, self.width = latent, size if isinstance(size, int) else sides, width
+        self.shape = sides[1], sides[0]  # of an image: height, width
         self.register_buffer("mean", torch.zeros(3, 1, 1))
         self.register_buffer("std", torch.ones(3, 1, 1))
         self.resnet = ResNet18(width)
         self.norm = nn.BatchNorm2d(8 * width)
-        self.project = nn.Conv2d(8 * width, latent // places, kernel_size=2, stride=2)
+        self.project = nn.Conv2d(8 * width, -(-latent // places), kernel_size=2, stride=2)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Images `[batch, 3, size, size]` with values in [0, 1] → `[batch, latent]`."""
-        check_images(images, self.size)
+        """Images `[batch, 3, height, width]` with values in [0, 1] → `[batch, latent]`."""
+        check_images(images, self.shape)
         images = (images - self.mean) / self.std
+        height, width = self.shape
+        if height % STRIDE or width % STRIDE:
+            images = F.pad(images, (0, -width % STRIDE, 0, -height % STRIDE))
         # Faster when a pixel's channels lie together.
         features = self.resnet(images.contiguous(memory_format=torch.channels_last))
-        return self.project(self.norm(features)).flatten(1)
+        return self.project(self.norm(features)).flatten(1)[:, : self.latent]
 
     def load_resnet18(self, state: Mapping[str, Tensor]) -> None:
         """Take over the weights of a ResNet-18 that was trained on ImageNet, as torchvision names them.
@@ -125,15 +138,15 @@ class Block(nn.Module):
         return self.relu(self.bn2(self.conv2(features)).add_(shortcut))
 
 
-def check_images(images: Tensor, size: int | None = None) -> None:
-    """Raise unless `images` is `[batch, 3, size, size]`, real, and looks as if its values were in [0, 1].
+def check_images(images: Tensor, shape: tuple[int, int] | None = None) -> None:
+    """Raise unless `images` is `[batch, 3, *shape]`, real, and looks as if its values were in [0, 1].
 
     >>> check_images(torch.zeros(2, 64, 64, 3))
     Traceback (most recent call last):
     ValueError: images are [2, 64, 64, 3]: pass [batch, 3, height, width], channels before pixels (permute(0, 3, 1, 2))
     """
-    side = f"{size}, {size}" if size else "height, width"
-    if images.ndim != 4 or images.shape[1] != 3 or (size and images.shape[2:] != (size, size)):
+    side = f"{shape[0]}, {shape[1]}" if shape else "height, width"
+    if images.ndim != 4 or images.shape[1] != 3 or (shape and images.shape[2:] != shape):
         hint = ""
         if images.ndim == 4 and images.shape[-1] == 3:
             hint = ", channels before pixels (permute(0, 3, 1, 2))"

@@ -114,7 +114,7 @@ class GuessedInit(Init):
     Example:
         >>> import setpred as sp
         >>> encoder = sp.SetEncoder(dim=2, hidden=16, latent=8, size=3)
-        >>> decoder = sp.iDSPN(encoder, size=3, dim=2, init=sp.GuessedInit(latent=8))
+        >>> decoder = sp.iDSPN(encoder, init=sp.GuessedInit(latent=8))
         >>> z, target = torch.randn(4, 8), torch.randn(4, 3, 2)
         >>> loss = sp.hungarian_loss(decoder(z), target).mean()
         >>> loss = loss + sp.hungarian_loss(decoder.init(len(z), z), target).mean()

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from .costs import COSTS, Cost, pairwise
-from .kernels.assignment import least_assignments
-from .tensors import check_tensor, widest
+from .kernels.jit import refuse_transforms
+from .kernels.pairs import least_assignments
+from .masks import masks_of_both
+from .tensors import check_device, check_tensor, widest
 
 Classes = Tensor | tuple[Tensor, Tensor]
 
@@ -37,14 +39,23 @@ class Assignment(NamedTuple):
     """[batch, k], bool"""
 
 
-def assign(cost: Tensor, mask: Tensor | None = None, *, prediction_mask: Tensor | None = None) -> Assignment:
+def assign(
+    cost: Tensor,
+    mask: Tensor | None = None,
+    *,
+    prediction_mask: Tensor | None = None,
+    target_mask: Tensor | None = None,
+) -> Assignment:
     """Match predictions and targets one to one at the least total cost, example by example.
+
+    `match` does it for two sets.
 
     Args:
         cost: [batch, n, m], of any real dtype and on any device; row i, column j is what it costs to match
             prediction i with target j.
-        mask: [batch, m] bool, true where a target element exists.
-        prediction_mask: [batch, n] bool, true where a predicted element exists.
+        mask: [batch, n] bool, true where an element exists, in both sets; for sets of one size.
+        prediction_mask: [batch, n] bool, where the predictions have a mask of their own.
+        target_mask: [batch, m] bool, where the targets have a mask of their own.
 
     Returns:
         The pairs, on the device of `cost`. Every element of the smaller side is matched.
@@ -57,14 +68,36 @@ def assign(cost: Tensor, mask: Tensor | None = None, *, prediction_mask: Tensor 
     >>> torch.take_along_dim(target, match.target[..., None], dim=1).squeeze(-1)
     tensor([[20., 10.]])
     """
+    refuse_transforms("a match")
     check_tensor("cost", cost)
     if cost.ndim != 3:
         raise ValueError(f"cost has shape {list(cost.shape)}: expected [batch, predictions, targets]")
     if cost.is_complex():
         raise ValueError(f"cost is {cost.dtype}: expected real numbers")
-    prediction_mask, mask = _check_masks(prediction_mask, mask, cost, cost.mT)
-    _refuse_nonfinite(cost, prediction_mask, mask)
-    return _solve(cost, prediction_mask, mask)
+    rows, columns = masks_of_both(mask, prediction_mask, target_mask, cost, cost.mT)
+    _refuse_nonfinite(cost, rows, columns)
+    return _solve(cost, rows, columns)
+
+
+def match(
+    prediction: Tensor,
+    target: Tensor,
+    cost: str | Cost = "huber",
+    mask: Tensor | None = None,
+    *,
+    prediction_mask: Tensor | None = None,
+    target_mask: Tensor | None = None,
+    same_class: Classes | None = None,
+) -> Assignment:
+    """The match of two sets that `hungarian_loss` takes the mean of; the arguments are the same.
+
+    >>> sets = torch.tensor([[[0.0, 0.0], [3.0, 4.0]]])
+    >>> match(sets, sets.flip(1)).target
+    tensor([[1, 0]])
+    """
+    prediction, target, cost = _check_sets(prediction, target, cost)
+    rows, columns = masks_of_both(mask, prediction_mask, target_mask, prediction, target)
+    return _match(prediction, target, cost, rows, columns, same_class)
 
 
 def hungarian_loss(
@@ -74,6 +107,7 @@ def hungarian_loss(
     mask: Tensor | None = None,
     *,
     prediction_mask: Tensor | None = None,
+    target_mask: Tensor | None = None,
     same_class: Classes | None = None,
 ) -> Tensor:
     """Mean cost of the matched pairs, under the match that makes it least.
@@ -85,8 +119,9 @@ def hungarian_loss(
             metric between sets of equal size), `"cross_entropy"` (predictions are logits, targets one-hot
             or class probabilities), or a function of `[..., dim]` and `[..., dim]` tensors that broadcasts
             them and reduces the last dimension.
-        mask: [batch, m] bool, true where a target element exists.
-        prediction_mask: [batch, n] bool, true where a predicted element exists.
+        mask: [batch, n] bool, true where an element exists, in both sets; for sets of one size.
+        prediction_mask: [batch, n] bool, where the predictions have a mask of their own.
+        target_mask: [batch, m] bool, where the targets have a mask of their own.
         same_class: class numbers, [batch, n] for both sets or a pair of [batch, n] and [batch, m]. Pairs of
             different classes are matched only when there is no other way, and add their plain cost.
 
@@ -102,14 +137,8 @@ def hungarian_loss(
     tensor([5.])
     """
     prediction, target, cost = _check_sets(prediction, target, cost)
-    prediction_mask, mask = _check_masks(prediction_mask, mask, prediction, target)
-    matrix = pairwise(prediction, target, cost)
-    _refuse_nonfinite(matrix, prediction_mask, mask, prediction, target)
-    if same_class is not None:
-        valid = prediction_mask[:, :, None] & mask[:, None, :]
-        matrix = widest(matrix)  # beside the penalty, 32 bits would round the costs
-        matrix = matrix + _class_penalty(matrix, valid, same_class)
-    return _mean_over_pairs(prediction, target, _solve(matrix, prediction_mask, mask), cost)
+    rows, columns = masks_of_both(mask, prediction_mask, target_mask, prediction, target)
+    return _mean_over_pairs(prediction, target, _match(prediction, target, cost, rows, columns, same_class), cost)
 
 
 def chamfer_loss(
@@ -119,6 +148,7 @@ def chamfer_loss(
     mask: Tensor | None = None,
     *,
     prediction_mask: Tensor | None = None,
+    target_mask: Tensor | None = None,
 ) -> Tensor:
     """Mean cost from each prediction to its nearest target, plus the same from each target.
 
@@ -129,10 +159,10 @@ def chamfer_loss(
     tensor([0.])
     """
     prediction, target, cost = _check_sets(prediction, target, cost)
-    prediction_mask, mask = _check_masks(prediction_mask, mask, prediction, target)
+    rows, columns = masks_of_both(mask, prediction_mask, target_mask, prediction, target)
     matrix = pairwise(prediction, target, cost)
-    _refuse_nonfinite(matrix, prediction_mask, mask, prediction, target)
-    matrix.masked_fill_(~(prediction_mask[:, :, None] & mask[:, None, :]), torch.inf)
+    _refuse_nonfinite(matrix, rows, columns, prediction, target)
+    matrix.masked_fill_(~(rows[:, :, None] & columns[:, None, :]), torch.inf)
 
     def nearest(dim: int) -> Tensor:
         return matrix.min(dim).indices if matrix.shape[dim] else torch.zeros_like(matrix.sum(dim), dtype=torch.long)
@@ -140,12 +170,23 @@ def chamfer_loss(
     def itself(like: Tensor) -> Tensor:
         return torch.arange(like.shape[1], device=like.device).expand_as(like)
 
-    both_exist = prediction_mask.any(1, keepdim=True) & mask.any(1, keepdim=True)
-    from_predictions = Assignment(itself(prediction_mask), nearest(2), prediction_mask & both_exist)
-    from_targets = Assignment(nearest(1), itself(mask), mask & both_exist)
+    both_exist = rows.any(1, keepdim=True) & columns.any(1, keepdim=True)
+    from_predictions = Assignment(itself(rows), nearest(2), rows & both_exist)
+    from_targets = Assignment(nearest(1), itself(columns), columns & both_exist)
     there = _mean_over_pairs(prediction, target, from_predictions, cost)
     back = _mean_over_pairs(prediction, target, from_targets, cost)
     return there + back
+
+
+def _match(
+    prediction: Tensor, target: Tensor, cost: Cost, rows: Tensor, columns: Tensor, same_class: Classes | None
+) -> Assignment:
+    matrix = pairwise(prediction, target, cost)
+    _refuse_nonfinite(matrix, rows, columns, prediction, target)
+    if same_class is not None:
+        matrix = widest(matrix)  # beside the penalty, 32 bits would round the costs
+        matrix = matrix + _class_penalty(matrix, rows[:, :, None] & columns[:, None, :], same_class)
+    return _solve(matrix, rows, columns)
 
 
 def _mean_over_pairs(prediction: Tensor, target: Tensor, pairs: Assignment, cost: Cost) -> Tensor:
@@ -173,13 +214,13 @@ def check_classes(same_class: Classes, matrix: Tensor) -> tuple[Tensor, Tensor]:
         check_tensor(f"same_class of the {name}", classes)
         if classes.shape != (batch, size):
             raise ValueError(f"same_class of the {name} has shape {list(classes.shape)}: expected [{batch}, {size}]")
-        if classes.device != matrix.device:
-            raise ValueError(f"same_class is on {classes.device}, the sets on {matrix.device}: move one of them")
+        check_device("same_class", classes, "the sets", matrix)
     return of_prediction, of_target
 
 
 def _check_sets(prediction: Tensor, target: Tensor, cost: str | Cost) -> tuple[Tensor, Tensor, Cost]:
     """The sets in one dtype of at least single precision, and the cost as a function."""
+    refuse_transforms("a match")
     for name, sets in (("prediction", prediction), ("target", target)):
         check_tensor(name, sets)
         if sets.ndim != 3:
@@ -190,10 +231,7 @@ def _check_sets(prediction: Tensor, target: Tensor, cost: str | Cost) -> tuple[T
             raise ValueError(f"{name} has shape {list(sets.shape)}: its elements need at least one dimension")
     if len(prediction) != len(target):
         raise ValueError(f"prediction holds {len(prediction)} sets, target {len(target)}: give one for each")
-    if prediction.device != target.device:
-        raise ValueError(
-            f"prediction is on {prediction.device}, target on {target.device}: move one of them with .to(device)"
-        )
+    check_device("prediction", prediction, "target", target)
     if isinstance(cost, str):
         if cost not in COSTS:
             raise ValueError(f"cost is {cost!r}: choose one of {', '.join(COSTS)}, or pass a function")
@@ -207,31 +245,8 @@ def _check_sets(prediction: Tensor, target: Tensor, cost: str | Cost) -> tuple[T
     return prediction.to(dtype), target.to(dtype), cost
 
 
-def _check_masks(
-    prediction_mask: Tensor | None, mask: Tensor | None, prediction: Tensor, target: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Both masks, [batch, n] and [batch, m], all true where none is given."""
-    full = []
-    for name, given, sets in (("prediction_mask", prediction_mask, prediction), ("mask", mask, target)):
-        if given is None:
-            given = torch.ones(sets.shape[:2], dtype=torch.bool, device=sets.device)
-        check_tensor(name, given)
-        if given.dtype != torch.bool:
-            raise ValueError(f"{name} is {given.dtype}: expected bool, true where an element exists")
-        if given.shape != sets.shape[:2]:
-            raise ValueError(f"{name} has shape {list(given.shape)}: expected {list(sets.shape[:2])}")
-        if given.device != sets.device:
-            raise ValueError(f"{name} is on {given.device}, the sets on {sets.device}: move one of them")
-        full.append(given)
-    return full[0], full[1]
-
-
 def _refuse_nonfinite(
-    matrix: Tensor,
-    prediction_mask: Tensor,
-    mask: Tensor,
-    prediction: Tensor | None = None,
-    target: Tensor | None = None,
+    matrix: Tensor, rows: Tensor, columns: Tensor, prediction: Tensor | None = None, target: Tensor | None = None
 ) -> None:
     if matrix.numel() == 0:
         return
@@ -241,7 +256,7 @@ def _refuse_nonfinite(
         return
     # In double precision, for half precision rounds the limit to infinity.
     bad = ~(matrix.detach().cpu().double().abs() <= LARGEST_COST)
-    bad &= (prediction_mask[:, :, None] & mask[:, None, :]).cpu()
+    bad &= (rows[:, :, None] & columns[:, None, :]).cpu()
     if not bad.any():
         return
     example, i, j = bad.nonzero()[0].tolist()
@@ -262,9 +277,8 @@ def _refuse_nonfinite(
 
 
 @torch.compiler.disable
-def _solve(cost: Tensor, prediction_mask: Tensor, mask: Tensor) -> Assignment:
+def _solve(cost: Tensor, rows: Tensor, columns: Tensor) -> Assignment:
     dtype = torch.float32 if cost.dtype in (torch.float16, torch.bfloat16, torch.float32) else torch.float64
     costs = cost.detach().to("cpu", dtype).contiguous().numpy()
-    rows, columns = (valid.cpu().contiguous().numpy() for valid in (prediction_mask, mask))
-    pairs = least_assignments(costs, rows, columns)
+    pairs = least_assignments(costs, *(valid.cpu().contiguous().numpy() for valid in (rows, columns)))
     return Assignment(*(torch.from_numpy(a).to(cost.device) for a in pairs))

@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from .kernels.inner import FastGradient, fast_gradient
+from .kernels.fast_gradient import FastGradient, fast_gradient
 
 
 @dataclass
@@ -43,11 +43,6 @@ class Objective:
         if self.given is None or self.values is None:
             return sets
         return torch.where(self.given, self.values, sets)
-
-    def fill_(self, sets: Tensor) -> None:
-        """`fill` in place, without a graph."""
-        if self.given is not None and self.values is not None:
-            torch.where(self.given, self.values, sets, out=sets)
 
     def loss(self, sets: Tensor) -> Tensor:
         """L of each example, `[batch]`."""
@@ -86,10 +81,7 @@ class Objective:
     def select(self, chosen: Tensor | slice) -> "Objective":
         """The same problem for some examples of the batch."""
         tensors = {name: getattr(self, name) for name in ("z", "mask", "start", "values", "given")}
-        part = replace(self, **{name: t[chosen] for name, t in tensors.items() if t is not None})
-        if isinstance(chosen, slice) and self.compiled is not None:
-            part.__dict__["compiled"] = self.compiled.part(chosen)  # shares the weights, laid out for the products
-        return part
+        return replace(self, **{name: t[chosen] for name, t in tensors.items() if t is not None})
 
     def _distance(self, sets: Tensor, start: Tensor) -> Tensor:
         square = 0.5 * (sets - start).square()

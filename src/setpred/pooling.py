@@ -7,7 +7,7 @@ element exists) and returns `[batch, channels]`. An empty set pools to zeros.
 import torch
 from torch import Tensor, nn
 
-from .kernels.routing import collect
+from .kernels.sorting import collect
 
 
 class SumPool(nn.Module):
@@ -30,7 +30,7 @@ class MeanPool(nn.Module):
 
     def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
         if mask is None:
-            return features.mean(dim=1)
+            return _checked(features).mean(dim=1)
         count = mask.sum(dim=1, keepdim=True).clamp(min=1)
         return _hide(features, mask, 0.0).sum(dim=1) / count.to(features.dtype)
 
@@ -50,7 +50,7 @@ class MaxPool(nn.Module):
 class FSPool(nn.Module):
     """Featurewise sort pooling: sort every channel over the set, then weight by rank and sum.
 
-    The gradient of the sort sends each element its own share, so equal elements can be told apart: the
+    The gradient of the sort sends each element a part of its own, so equal elements can be told apart: the
     gradient is *exclusively multiset-equivariant*. Equal values are ranked by their index.
 
     The weights are a piecewise-linear function of the relative rank with `size` knots. A set of exactly `size`
@@ -92,6 +92,7 @@ class FSPool(nn.Module):
     def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
         if features.ndim != 3 or features.shape[-1] != self.channels:
             raise ValueError(f"features are {list(features.shape)}, this pooling takes [batch, size, {self.channels}]")
+        features = _checked(features)
         features = features.to(torch.promote_types(features.dtype, self.weight.dtype))  # half precision under autocast
         ranked = collect(features, features, mask)  # every channel sorted; zeros at ranks that a set is too small for
         return (ranked * self.rank_weights(features.shape[1], mask)).sum(dim=1)
@@ -103,6 +104,17 @@ class FSPool(nn.Module):
 POOLS = {"fs": FSPool, "sum": SumPool, "mean": MeanPool, "max": MaxPool}
 
 
+def _checked(features: Tensor) -> Tensor:
+    """The features, in sets of at least one element of at least one number."""
+    if 0 in features.shape[1:]:
+        raise ValueError(
+            f"features are {list(features.shape)}: a pooling needs at least one element and one channel, "
+            "for sets that may be empty pass padding and a mask"
+        )
+    return features
+
+
 def _hide(features: Tensor, mask: Tensor | None, value: float) -> Tensor:
     """`features` with the elements that do not exist replaced by `value`."""
+    features = _checked(features)
     return features if mask is None else features.masked_fill(~mask.unsqueeze(-1), value)

@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -15,14 +16,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
-from .data.inputs import Inputs, kind_of, read_image
+from .data.inputs import Inputs, kind_of, path_inside
 from .data.records import MAX_LINE, parse
 from .data.threads import in_threads
-from .encoders import RelationEncoder, SetEncoder, VectorEncoder
-from .errors import UsageError, asked
+from .encoders import RelationEncoder, SetEncoder, Standardized, VectorEncoder
+from .errors import ExampleError, UsageError
 from .image_encoder import ImageEncoder
-from .predictor import SetPredictor
-from .standardized import Standardized
+from .letterbox import Size
+from .predictor import Predictions, SetPredictor, divergence
+from .pretrained import CONFIG, RUN, read_config
+from .values import short
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 LINES = (".jsonl", ".json", ".ndjson")
@@ -36,10 +39,12 @@ class Model:
     predictor: SetPredictor
     inputs: Inputs
 
-    def __call__(self, inputs: Tensor, steps: int | None, threshold: float) -> list[list[dict[str, Any]]]:
-        """Objects from what `Inputs.read` gives, stacked."""
+    def __call__(
+        self, inputs: Tensor, sizes: Sequence[Size] | None, steps: int | None, threshold: float
+    ) -> Predictions:
+        """Objects from what `Inputs.read` gives, stacked, and of images the sizes of their files."""
         if self.inputs.kind != "set":
-            return self.predictor.predict(inputs, steps, threshold)
+            return self.predictor.predict(inputs, steps, threshold, sizes=sizes)
         mask = (inputs[..., -1] > 0).to(next(self.predictor.parameters()).device)
         return self.predictor.predict(inputs[..., :-1], steps, threshold, mask)
 
@@ -50,9 +55,10 @@ class Request:
 
     name: str
     told: dict[str, Any]
-    read: Callable[[], Tensor]
+    read: Callable[[], tuple[Tensor, Size | None]]
 
-    def tensor(self) -> Tensor:
+    def input(self) -> tuple[Tensor, Size | None]:
+        """The tensor, and the size of an image in its file."""
         try:
             return self.read()
         except (ValueError, OSError) as error:
@@ -61,28 +67,22 @@ class Request:
 
 def load_model(path: str) -> Model:
     """The predictor of a run folder, of a folder saved with `save_pretrained`, or of that name on the hub."""
-    pixels = 128
-    if (Path(path) / "config.yaml").exists():
-        from .training.run_folder import load_run
+    predictor, folder, pixels = SetPredictor.from_pretrained(path), Path(path), 128
+    if (folder / CONFIG).exists():
+        pixels = read_config(folder).get("pixels", pixels)
+    elif (folder / RUN).exists():  # of an earlier version, which was built from its settings
+        from .training.run_folder import read_config as read_settings
 
-        settings, experiment = load_run(Path(path))
-        predictor = getattr(experiment, "predictor", None)
-        if not isinstance(predictor, SetPredictor) or not getattr(settings.data, "images", True):
-            raise UsageError(
-                f"{path} predicts no objects of files: take a run of clevr with images, or of your own data"
-            )
-        pixels = settings.data.size
-    else:
-        predictor = SetPredictor.from_pretrained(path)
+        pixels = getattr(read_settings(folder).data, "size", pixels)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return Model(predictor.to(device).eval(), inputs_of(predictor.encoder, pixels))
 
 
 def inputs_of(encoder: nn.Module, pixels: int) -> Inputs:
-    """What an encoder takes; `pixels` is for those of images of any size.
+    """What an encoder takes; `pixels` is the side of squares, for those that do not say which images they take.
 
     >>> inputs_of(Standardized(VectorEncoder(dim=4, hidden=8, latent=8), dim=4), 128)
-    Inputs(kind='vector', dim=4, size=1)
+    Inputs(kind='vector', dim=4, size=1, height=None)
     """
     if isinstance(encoder, Standardized):
         encoder = encoder.encoder
@@ -90,15 +90,17 @@ def inputs_of(encoder: nn.Module, pixels: int) -> Inputs:
         return Inputs("vector", encoder.dim, 1)
     if isinstance(encoder, SetEncoder | RelationEncoder):
         return Inputs("set", encoder.dim, encoder.size)
-    if isinstance(encoder, ImageEncoder):
-        return Inputs("image", 3, encoder.size)
-    return Inputs("image", 3, getattr(encoder, "image_size", pixels))
+    canvas: Any = encoder.size if isinstance(encoder, ImageEncoder) else getattr(encoder, "canvas", None)
+    canvas = canvas or getattr(encoder, "image_size", pixels)
+    return Inputs("image", 3, *([canvas] if isinstance(canvas, int) else canvas))
 
 
 def predict(
     model: Model, words: list[str], write: Callable[[str], Any], steps: int | None = None, threshold: float = 0.5
 ) -> None:
     """Write one line for each input that `words` name, in their order, however many there are.
+
+    Where the inner optimisation diverged, the line says `"diverged": true`, and a warning counts them at the end.
 
     Args:
         words: image files, folders of images, files of JSON lines as in a data folder, or `-` for standard input.
@@ -119,16 +121,28 @@ def predict(
     )
     bar = progress.add_task("", total=total)
     several = total is None or total > batch
+    done = diverged = 0
     # On a screen that shows the lines themselves a bar would be in their way.
     with progress if several and not sys.stdout.isatty() else nullcontext():
         while requests := list(islice(inputs, batch)):
-            read = in_threads(Request.tensor, requests) if images else map(Request.tensor, requests)
-            tensors = torch.stack(list(read))
-            with asked():
-                answers = model(tensors, steps, threshold)
-            for request, objects in zip(requests, answers, strict=True):
-                write(json.dumps({**request.told, "objects": _short(objects)}, ensure_ascii=False))
+            read = in_threads(Request.input, requests) if images else map(Request.input, requests)
+            tensors, sizes = zip(*read, strict=True)
+            try:
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "the inner optimisation diverged")  # said once, at the end
+                    answers = model(torch.stack(tensors), sizes if images else None, steps, threshold)
+            except ExampleError as error:
+                reason = "the model makes NaN or infinity of it: are its numbers like those of the training?"
+                raise UsageError(f"{requests[error.example].name}: {reason}") from None
+            except ValueError as error:
+                raise UsageError(str(error)) from None
+            for request, objects, lost in zip(requests, answers, answers.diverged, strict=True):
+                flag = {"diverged": True} if lost else {}
+                write(json.dumps({**request.told, **flag, "objects": _short(objects)}, ensure_ascii=False))
+            done, diverged = done + len(requests), diverged + sum(answers.diverged)
             progress.update(bar, advance=len(requests))
+    if diverged:
+        print(f"setpred: warning: {divergence(diverged, done)}", file=sys.stderr)
 
 
 def find_requests(words: Iterable[str], inputs: Inputs) -> tuple[Iterator[Request], int | None]:
@@ -162,8 +176,7 @@ def _requests(sources: list[Path | str], lines: list[Path | str], inputs: Inputs
             with Path(source).open("rb") as file:
                 yield from _read_lines(file, str(source), Path(source).parent, inputs)
         else:
-            image = partial(read_image, Path(source), inputs.size)
-            yield Request(str(source), {"image": str(source)}, image)
+            yield Request(str(source), {"image": str(source)}, partial(inputs.read_image, Path(source)))
 
 
 def _read_lines(file: BinaryIO, name: str, root: Path, inputs: Inputs) -> Iterator[Request]:
@@ -178,10 +191,27 @@ def _read_lines(file: BinaryIO, name: str, root: Path, inputs: Inputs) -> Iterat
                 raise ValueError(f"longer than {MAX_LINE >> 20} MB: split it into several")
             content = parse(text)
             inputs.expect(kind_of(content))
+            told: dict[str, Any] = {key: content[key] for key in ("id", "image") if key in content}
+            if not _is_json(told):
+                raise ValueError(f"id is {short(content['id'])}, which JSON cannot repeat: use a text or a number")
         except ValueError as error:
             raise UsageError(f"{where}: {error}") from None
-        told: dict[str, Any] = {key: content[key] for key in ("id", "image") if key in content}
-        yield Request(where, told, partial(inputs.read, content, root))
+        yield Request(where, told, partial(_read_line, inputs, content, root))
+
+
+def _read_line(inputs: Inputs, content: dict[str, Any], root: Path) -> tuple[Tensor, Size | None]:
+    if inputs.kind == "image":
+        return inputs.read_image(path_inside(root, content["image"]))
+    return inputs.read(content), None
+
+
+def _is_json(value: Any) -> bool:
+    """Python reads and writes NaN and Infinity, which JSON does not have."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _short(value: Any) -> Any:

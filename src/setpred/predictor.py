@@ -1,14 +1,26 @@
 """A whole model: an input becomes a vector, the vector a set, and the set a list of objects."""
 
+import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .decoder import SetDecoder
+from .letterbox import Size, pixel_on
 from .pretrained import Pretrained
 from .schema import Schema
 from .tensors import check_tensor
+
+
+class Predictions(list[list[dict[str, Any]]]):
+    """The objects of each input. `diverged` says for each whether its inner optimisation left the finite numbers or
+    blew up, so that its objects are those of the best iterate before that."""
+
+    def __init__(self, objects: Iterable[list[dict[str, Any]]], diverged: list[bool]):
+        super().__init__(objects)
+        self.diverged = diverged
 
 
 class SetPredictor(Pretrained):
@@ -24,7 +36,7 @@ class SetPredictor(Pretrained):
         >>> import setpred as sp
         >>> schema = sp.Schema({"at": sp.Real(2, range=(0, 10)), "kind": sp.Category("cat", "dog")}, size=3)
         >>> inner = sp.SetEncoder(schema.dim, hidden=16, latent=8, size=schema.size)
-        >>> decoder = sp.iDSPN(inner, size=schema.size, dim=schema.dim)
+        >>> decoder = sp.iDSPN(inner)
         >>> predictor = SetPredictor(sp.VectorEncoder(dim=4, hidden=16, latent=8), decoder, schema)
         >>> predictor(torch.randn(2, 4)).shape
         torch.Size([2, 3, 5])
@@ -66,15 +78,25 @@ class SetPredictor(Pretrained):
 
     @torch.no_grad()
     def predict(
-        self, inputs: Tensor, steps: int | None = None, threshold: float = 0.5, mask: Tensor | None = None
-    ) -> list[list[dict[str, Any]]]:
+        self,
+        inputs: Tensor,
+        steps: int | None = None,
+        threshold: float = 0.5,
+        mask: Tensor | None = None,
+        sizes: Sequence[Size] | None = None,
+    ) -> Predictions:
         """The objects of each input, in the units of the schema, each with its `confidence`.
+
+        A warning says how many inner optimisations diverged, and `.diverged` of the answer which.
 
         Args:
             inputs: as in `forward`.
             steps: inner iterations, instead of the solver's.
             threshold: the presence from which on an element is an object.
             mask: as in `forward`.
+            sizes: width and height that each image had before it was scaled into the top left corner of the canvas
+                that is passed here. Places in pixels are then those of the original image, otherwise those of the
+                canvas.
         """
         if steps is not None and self.decoder is None:
             raise ValueError(f"{type(self.encoder).__name__} has no inner iterations: leave steps out")
@@ -82,9 +104,31 @@ class SetPredictor(Pretrained):
         self.eval()
         try:
             sets = self.encode(inputs, mask)
+            diverged = [False] * len(sets)
             if self.decoder is not None:
-                sets = self.decoder.solve(sets, steps=steps).sets
+                solution = self.decoder.solve(sets, steps=steps)
+                sets, diverged = solution.sets, solution.diverged.tolist()
         finally:
             for module, training in modes.items():
                 module.training = training
-        return self.schema.decode_batch(sets, threshold)
+        if any(diverged):
+            warnings.warn(divergence(sum(diverged), len(diverged)), stacklevel=3)  # torch.no_grad is one of the frames
+        if not self.schema.pixel_fields:
+            return Predictions(self.schema.decode_batch(sets, threshold), diverged)
+        canvas = inputs.shape[-1], inputs.shape[-2]
+        originals = [canvas] * len(sets) if sizes is None else sizes
+        schemas = [self.schema.in_pixels(pixel_on(canvas, size)) for size in originals]
+        found = (schema.decode(elements, threshold) for schema, elements in zip(schemas, sets, strict=True))
+        return Predictions(found, diverged)
+
+
+def divergence(count: int, total: int) -> str:
+    """What to say of inner optimisations that diverged.
+
+    >>> divergence(1, 8)
+    'the inner optimisation diverged for 1 of 8 inputs, whose objects are not to be trusted: lower its lr, or clip'
+    """
+    return (
+        f"the inner optimisation diverged for {count} of {total} inputs, whose objects are not to be trusted: "
+        "lower its lr, or clip"
+    )

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +18,14 @@ from torch import Tensor, nn
 from . import __version__
 from .errors import UsageError, unknown
 from .files import replacing
-from .recipes import MODULES, build, recipe
+from .recipes import build, recipe
 
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+RUN = "config.yaml"
+"""What a run folder holds besides; the run of a model that has a recipe is a saved model as well."""
+
+T = TypeVar("T")
 
 
 class Pretrained(nn.Module):
@@ -31,22 +36,12 @@ class Pretrained(nn.Module):
 
         Parts of your own classes are saved with their weights but without a recipe: `from_pretrained` asks for them.
         """
-        from safetensors.torch import save
-
         folder = Path(folder)
-        if (folder / "config.yaml").exists():
+        if (folder / RUN).exists():
             raise UsageError(f"{folder} is a run folder, whose weights would be overwritten: save to another one")
-        config = {"format": FORMAT, "setpred": __version__, "model": recipe(self)}
-        if config["model"]["class"] not in MODULES:
-            raise UsageError(f"{type(self).__name__} is a class of your own: save the parts of setpred in it")
-        _check_replaced(self, config["model"])
-        # Cloned, because safetensors refuses weights that share memory.
-        weights = {name: value.detach().cpu().clone().contiguous() for name, value in self.state_dict().items()}
-        text = json.dumps(config, indent=2, allow_nan=False) + "\n"
-        with replacing(folder / WEIGHTS) as temporary:
-            temporary.write_bytes(save(weights, metadata={"format": "pt"}))
-        with replacing(folder / CONFIG) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        config = describe(self)
+        write_weights(self, folder)
+        write_config(config, folder)
         return folder
 
     @classmethod
@@ -54,13 +49,16 @@ class Pretrained(nn.Module):
         """A saved model, in `eval()`.
 
         Args:
-            name: a folder, or `owner/name` on the Hugging Face hub.
+            name: a folder, of a saved model or of a finished run, or `owner/name` on the Hugging Face hub.
             revision: a branch, tag or commit on the hub.
             parts: arguments that are not taken from the file, such as `encoder=` for an encoder of your own; their
                 weights are.
         """
         folder = Path(name) if Path(name).is_dir() else _download(str(name), revision)
-        plain = _read_config(folder)
+        if (folder / RUN).exists() and not (folder / CONFIG).exists():
+            # A run of an earlier version, or of a model that has no recipe: its settings say how to build it.
+            return _checked(import_module("setpred.training.run_folder").load_predictor(folder), cls, folder)
+        plain = read_config(folder)["model"]
         for key in parts:
             if key not in plain:
                 raise unknown(f"part of {plain.get('class')}", key, [name for name in plain if name != "class"])
@@ -69,9 +67,7 @@ class Pretrained(nn.Module):
                 model = build(plain, **parts)
         except UsageError as error:
             raise UsageError(f"{folder / CONFIG}: {error}") from None
-        if not isinstance(model, cls):
-            kind = type(model).__name__
-            raise UsageError(f"{folder} holds a {kind}: load it with {kind}.from_pretrained")
+        _checked(model, cls, folder)
         _load_weights(model, folder / WEIGHTS)
         return model.eval()
 
@@ -96,14 +92,45 @@ tags: [set-prediction]
 """
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
-    """The recipe in a folder, after a look at its stamp."""
+def describe(model: nn.Module) -> dict[str, Any]:
+    """What `config.json` says of a model; a `UsageError` where that could not build it again."""
+    config = {"format": FORMAT, "setpred": __version__, "model": recipe(model)}
+    if config["model"]["class"] == "own":
+        raise UsageError(f"{type(model).__name__} is a class of your own: save the parts of setpred in it")
+    _check_replaced(model, config["model"])
+    return config
+
+
+def write_config(config: Mapping[str, Any], folder: Path) -> None:
+    text = json.dumps(config, indent=2, allow_nan=False) + "\n"
+    with replacing(folder / CONFIG) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_weights(model: nn.Module, folder: Path) -> None:
+    """The weights of a model; one that has several names is kept under the last of them, which the others point to."""
+    from safetensors.torch import save
+
+    state = model.state_dict()
+    last = {_place(value): name for name, value in state.items()}
+    others = {name: last[_place(value)] for name, value in state.items() if last[_place(value)] != name}
+    weights = {name: value.detach().cpu().clone().contiguous() for name, value in state.items() if name not in others}
+    with replacing(folder / WEIGHTS) as temporary:
+        temporary.write_bytes(save(weights, metadata={"format": "pt", **others}))
+
+
+def _place(weight: Tensor) -> tuple[Any, ...]:
+    """Where in memory a tensor is; an empty one is nowhere, and alone there."""
+    return (weight.data_ptr(), weight.shape, weight.stride()) if weight.numel() else (id(weight),)
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """What `config.json` says, after a look at its stamp."""
     path = folder / CONFIG
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        hint = "it is a run folder: use setpred export" if (folder / "config.yaml").exists() else "was it saved here?"
-        raise UsageError(f"{folder} holds no {CONFIG}: {hint}") from None
+        raise UsageError(f"{folder} holds no {CONFIG}: was it saved here?") from None
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path} is damaged ({str(error).splitlines()[0]}): save the model again") from None
     number = config.get("format") if isinstance(config, dict) else None
@@ -113,15 +140,25 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise UsageError(
             f"{path} has format {number} of setpred {config.get('setpred')}, this is setpred {__version__}: upgrade it"
         )
-    return config["model"]
+    return config
+
+
+def _checked(model: Any, cls: type[T], folder: Path) -> T:
+    if not isinstance(model, cls):
+        kind = type(model).__name__
+        raise UsageError(f"{folder} holds a {kind}: load it with {kind}.from_pretrained")
+    return model
 
 
 def _load_weights(model: nn.Module, path: Path) -> None:
-    from safetensors import SafetensorError
+    from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file
 
     try:
         weights: dict[str, Tensor] = load_file(path)
+        with safe_open(path, "pt") as file:
+            others = file.metadata() or {}
+        weights |= {name: weights[kept] for name, kept in others.items() if kept in weights}
         model.load_state_dict(weights, assign=True)
     except FileNotFoundError:
         raise UsageError(f"{path} is missing: save the model again") from None

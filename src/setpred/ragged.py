@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import default_collate
 
+from .tensors import check_device
+
 
 def pad_sets(sets: Sequence[Any], size: int | None = None) -> tuple[Tensor, Tensor]:
     """Stack sets of different sizes, filling up with zeros.
@@ -40,8 +42,7 @@ def pad_sets(sets: Sequence[Any], size: int | None = None) -> tuple[Tensor, Tens
             )
         if elements.dtype != first.dtype:
             raise ValueError(f"set {example} is {elements.dtype}, set 0 is {first.dtype}: convert one of them")
-        if elements.device != first.device:
-            raise ValueError(f"set {example} is on {elements.device}, set 0 on {first.device}: move one of them")
+        check_device(f"set {example}", elements, "set 0", first)
     counts = [len(elements) for elements in tensors]
     largest = max(counts)
     if size is None:

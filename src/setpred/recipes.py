@@ -1,48 +1,33 @@
 """Recipes: an object as plain JSON values, the name of its class and the arguments that build it again.
 
-One rule serves all classes: an object holds the arguments of its constructor as attributes of the same names. Only the
-classes named here are ever built from a file; what is not among them is marked as the user's own.
+A recipe is the one description of an object: in saved models, in `config.yaml`, and behind key=value on the command
+line. One rule serves all classes: an object holds the arguments of its constructor as attributes of the same names.
+Only public classes, and the baselines, are ever built from a file; any other is marked as the user's own.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from functools import cache
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib import import_module
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from torch import Tensor
 
+from . import PUBLIC
 from .errors import UsageError
-
-# Where the classes are; none of these modules needs more than torch.
-CLASSES = {
-    "setpred.predictor": ("SetPredictor",),
-    "setpred.decoder": ("SetDecoder", "iDSPN", "DSPN"),
-    "setpred.encoders": ("SetEncoder", "RelationEncoder", "VectorEncoder"),
-    "setpred.image_encoder": ("ImageEncoder",),
-    "setpred.standardized": ("Standardized",),
-    "setpred.pooling": ("FSPool", "SumPool", "MeanPool", "MaxPool"),
-    "setpred.solvers": ("GradientDescent", "Nesterov", "TorchOptimizer"),
-    "setpred.adjoints": ("Identity", "ConjugateGradient", "Unrolled"),
-    "setpred.inits": ("RandomInit", "LearnedInit", "GuessedInit", "ZeroInit"),
-    "setpred.constraints": ("Simplex", "Box", "NonNegative", "Ball", "Sphere", "Fields"),
-    "setpred.restart": ("Restart",),
-    "setpred.schema": ("Schema",),
-    "setpred.baselines": ("SlotAttention", "SlotMLP"),
-}
-MODULES = {name: module for module, names in CLASSES.items() for name in names}
+from .notices import CLASSES as RENAMED
+from .notices import warn_renamed
 
 
 def recipe(thing: Any, where: str = "") -> Any:
     """Plain values that `build` makes the same object of; `where` is its place in the model.
 
-    >>> from setpred import Box, Fields, Nesterov
+    >>> from setpred import Box, PerSlice, Nesterov
     >>> recipe(Box(0.0, 1.0))
     {'class': 'Box', 'low': 0.0, 'high': 1.0}
     >>> recipe(Nesterov(lr=lambda t: 0.5), "solver")
@@ -67,11 +52,11 @@ def recipe(thing: Any, where: str = "") -> Any:
     if isinstance(thing, type | Tensor):
         raise UsageError(f"{where} is {_kind(thing)}, which cannot be saved: use plain numbers or a part of setpred")
     name = type(thing).__name__
-    if name not in MODULES or _find(name) is not type(thing):
+    if find_class(name) is not type(thing):
         return {"class": "own", "name": name}
     if hasattr(thing, "to_dict"):
         return {"class": name, **thing.to_dict()}
-    return {"class": name, **{key: recipe(getattr(thing, key), _inside(where, key)) for key in _arguments(type(thing))}}
+    return {"class": name, **{key: recipe(getattr(thing, key), _inside(where, key)) for key in arguments(type(thing))}}
 
 
 def build(plain: Any, where: str = "", **parts: Any) -> Any:
@@ -87,29 +72,29 @@ def build(plain: Any, where: str = "", **parts: Any) -> Any:
         return [build(item, where) for item in plain]
     if not isinstance(plain, dict):
         return plain
-    arguments = dict(plain)
-    name = arguments.pop("class", None)
+    given = dict(plain)
+    name = _current(given.pop("class", None))
     try:
         if name == "dict":
-            return {_key(key): build(value, where) for key, value in arguments["items"]}
+            return {_key(key): build(value, where) for key, value in given["items"]}
         if name == "float":
-            return float(arguments["name"])
+            return float(given["name"])
         if name == "torch.optim":
-            return _optimizer(arguments["name"])
+            return _optimizer(given["name"])
         if name == "own":
             raise UsageError(
-                f"{where} is {arguments['name']}, a class of your own: build it as it was and pass it as "
+                f"{where} is {given['name']}, a class of your own: build it as it was and pass it as "
                 f"{where.split('.')[0]}= to from_pretrained"
             )
-        if not isinstance(name, str) or name not in MODULES:
+        cls = find_class(name) if isinstance(name, str) else None
+        if cls is None:
             raise UsageError(
                 f"{where or 'the model'} is of the class {str(name)[:100]!r}, which setpred does not have: "
                 "is it one of its files?"
             )
-        cls = _find(name)
         if hasattr(cls, "from_dict"):
-            return cls.from_dict(arguments)
-        made = {key: build(value, _inside(where, key)) for key, value in arguments.items() if key not in parts}
+            return cls.from_dict(given)
+        made = {key: build(value, _inside(where, key)) for key, value in given.items() if key not in parts}
         return cls(**_unfolded(cls, {**made, **parts}))
     except UsageError:
         raise
@@ -118,16 +103,61 @@ def build(plain: Any, where: str = "", **parts: Any) -> Any:
         raise UsageError(f"{where or 'the model'} cannot be built: {reason}") from None
 
 
-@cache
-def _find(name: str) -> type:
-    return getattr(import_module(MODULES[name]), name)
+def find_class(name: str) -> type | None:
+    """The public class or baseline of that name, or None."""
+    module = PUBLIC.get(name)
+    try:
+        found = getattr(import_module(module or ".baselines", __package__), name, None)
+    except ImportError:  # what judges needs more than torch, and is no part of a model
+        return None
+    return found if isinstance(found, type) else None
 
 
-def _arguments(cls: type) -> list[str]:
+def classes_of(kind: type) -> dict[str, type]:
+    """The public classes of a kind of part, by name; those that are only there to be derived from are left out.
+
+    >>> from setpred import Solver
+    >>> list(classes_of(Solver))
+    ['GradientDescent', 'Nesterov', 'TorchOptimizer']
+    """
+    named = {name: find_class(name) for name in PUBLIC}
+    found = {name: cls for name, cls in named.items() if cls is not None and issubclass(cls, kind)}
+    bases = {base for cls in found.values() for base in cls.__mro__[1:]}
+    return {name: cls for name, cls in found.items() if cls not in bases}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """Of a constructor: its type, and its default as a recipe; an argument without one is `required`."""
+
+    hint: Any
+    default: Any = None
+    required: bool = False
+
+
+def arguments(cls: type) -> dict[str, Argument]:
+    """What a constructor takes.
+
+    >>> from setpred import ConjugateGradient
+    >>> arguments(ConjugateGradient)["steps"]
+    Argument(hint=<class 'int'>, default=10, required=False)
+    """
     if is_dataclass(cls):
-        return [f.name for f in fields(cls)]
-    # A module without a constructor has torch's, which takes *args and **kwargs but nothing in them.
-    return [p.name for p in inspect.signature(cls).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        hints = get_type_hints(cls)
+        found = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(cls)}
+    else:
+        hints = get_type_hints(cls.__init__)  # type: ignore[misc]
+        # A module without a constructor has torch's, which takes *args and **kwargs but nothing in them.
+        parameters = inspect.signature(cls).parameters.values()
+        found = {
+            p.name: MISSING if p.default is p.empty else p.default
+            for p in parameters
+            if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+        }
+    return {
+        name: Argument(hints.get(name, Any), None if default is MISSING else recipe(default, name), default is MISSING)
+        for name, default in found.items()
+    }
 
 
 def _unfolded(cls: type, made: dict[str, Any]) -> dict[str, Any]:
@@ -143,6 +173,14 @@ def _optimizer(name: str) -> type[torch.optim.Optimizer]:
     if not (isinstance(found, type) and issubclass(found, torch.optim.Optimizer)):
         raise ValueError(f"torch.optim.{name} is not an optimiser")
     return found
+
+
+def _current(name: Any) -> Any:
+    """The name of a class that may have had another one when the file was written."""
+    if not isinstance(name, str) or name not in RENAMED:
+        return name
+    warn_renamed(name, RENAMED[name], stacklevel=3)
+    return RENAMED[name]
 
 
 def _inside(where: str, key: str) -> str:

@@ -6,9 +6,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from .notices import renamed_arguments
 from .tensors import fixed_noise
 
 
+@renamed_arguments(share="fraction")
 class Restart(nn.Module):
     """Solve suspicious examples again from where they ended, shaken, and keep the set of lower inner loss.
 
@@ -17,7 +19,7 @@ class Restart(nn.Module):
     given by the caller is never replaced.
 
     Args:
-        share: of the examples of `fitting` that lie above the threshold, so about what restarts cost.
+        fraction: of the examples of `fitting` that lie above the threshold, so about what restarts cost.
         std: of the noise that is added to the set. A slow descent goes on all the same, one in a wrong place gets out.
 
     Attributes:
@@ -26,7 +28,7 @@ class Restart(nn.Module):
     Example:
         >>> import setpred as sp
         >>> encoder = sp.SetEncoder(dim=2, hidden=16, latent=8, size=3)
-        >>> decoder = sp.iDSPN(encoder, size=3, dim=2, restart=sp.Restart(share=0.1)).eval()
+        >>> decoder = sp.iDSPN(encoder, restart=sp.Restart(fraction=0.1)).eval()
         >>> z = torch.randn(1000, 8)
         >>> with decoder.restart.fitting():  # after training, with examples of it
         ...     sets = decoder(z)
@@ -36,25 +38,25 @@ class Restart(nn.Module):
 
     threshold: Tensor
 
-    def __init__(self, share: float = 0.05, std: float = 0.5):
+    def __init__(self, fraction: float = 0.05, std: float = 0.5):
         super().__init__()
-        if not 0 < share < 1:
-            raise ValueError(f"Restart: share is {share!r}, it must lie between 0 and 1")
+        if not 0 < fraction < 1:
+            raise ValueError(f"Restart: fraction is {fraction!r}, it must lie between 0 and 1")
         if not 0 < std < torch.inf:
             raise ValueError(f"Restart: std is {std!r}, it must be above 0: the second start would be the first's end")
-        self.share, self.std = share, std
+        self.fraction, self.std = fraction, std
         self.seen: list[Tensor] | None = None
         self.register_buffer("threshold", torch.tensor(torch.inf))
 
     @contextmanager
     def fitting(self) -> Iterator[None]:
-        """Inside, examples start once; after, the largest `share` of their inner losses is above the threshold."""
+        """Inside, examples start once; after, the largest `fraction` of their inner losses is above the threshold."""
         self.threshold.fill_(torch.inf)
         self.seen = []
         try:
             yield
             if self.seen:
-                self.threshold.copy_(torch.cat(self.seen).nanquantile(1 - self.share))
+                self.threshold.copy_(torch.cat(self.seen).nanquantile(1 - self.fraction))
         finally:
             self.seen = None
 
@@ -71,4 +73,4 @@ class Restart(nn.Module):
         return ends + self.std * fixed_noise(ends.shape[1:], 1, ends)
 
     def extra_repr(self) -> str:
-        return f"share={self.share}, std={self.std}"
+        return f"fraction={self.fraction}, std={self.std}"

@@ -37,7 +37,7 @@ class Solution:
         loss: inner loss of each set, `[batch]`.
         last_loss: inner loss at the last gradient, one step before the set, `[batch]`; `loss` for a diverged example.
         grad_norm: length of its gradient, `[batch]`.
-        clipped: share of its gradients that were clipped, `[batch]`.
+        clipped: fraction of its gradients that were clipped, `[batch]`.
         diverged: whether its iterates left the finite numbers, or its inner loss blew up, `[batch]`; `sets` then holds
             its best finite iterate.
         restarted: whether its inner loss made the decoder start it again, `[batch]`.

@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .kernels.steps import momentum_steps
-
 Schedule = float | Callable[[int], float]
 
 
@@ -56,15 +54,9 @@ class Solver:
         """Whether its steps can be back-propagated through."""
         return True
 
-    @property
-    def separable(self) -> bool:
-        """Whether its state is one tensor (or None) that can be cut along the batch."""
-        return True
-
-    @property
-    def in_place(self) -> bool:
-        """Whether it has compiled `steps_on`."""
-        return False
+    def iterations(self, training: bool = False) -> int:
+        """How many a descent makes, in training or in `eval()`."""
+        return self.steps if training or self.eval_steps is None else self.eval_steps
 
     def planned(self, steps: int) -> "Solver":
         """This solver for a descent of just so many iterations."""
@@ -78,10 +70,6 @@ class Solver:
         """The sets after step `t`, and the state to go on with."""
         raise NotImplementedError
 
-    def steps_on(self, sets: Tensor, grad: Tensor, state: Any, clipped: Tensor) -> Callable[[int], None]:
-        """Step `t` as clip and `update` do it, in place, counting in `clipped`; only where `in_place`."""
-        raise NotImplementedError
-
 
 @dataclass
 class GradientDescent(Solver):
@@ -92,7 +80,7 @@ class GradientDescent(Solver):
     """
 
     def update(self, sets: Tensor, grad: Tensor, state: Any, t: int) -> tuple[Tensor, Any]:
-        return torch.sub(sets, grad, alpha=_at(self.lr, t)), None
+        return torch.sub(sets, grad, alpha=value_at(self.lr, t)), None
 
 
 @dataclass
@@ -115,24 +103,15 @@ class Nesterov(Solver):
         if not self.settle:
             return self
         momentum = self.momentum
-        return replace(self, momentum=lambda t: 0.0 if t >= steps - 1 else _at(momentum, t), settle=False)
+        return replace(self, momentum=lambda t: 0.0 if t >= steps - 1 else value_at(momentum, t), settle=False)
 
     def start(self, sets: Tensor) -> Tensor:
         return torch.zeros_like(sets)
 
     def update(self, sets: Tensor, grad: Tensor, state: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        momentum = _at(self.momentum, t)
+        momentum = value_at(self.momentum, t)
         velocity = torch.add(grad, state, alpha=momentum)
-        return torch.sub(sets, torch.add(grad, velocity, alpha=momentum), alpha=_at(self.lr, t)), velocity
-
-    @property
-    def in_place(self) -> bool:
-        return self.tol is None and type(self).update is Nesterov.update
-
-    def steps_on(self, sets: Tensor, grad: Tensor, state: Tensor, clipped: Tensor) -> Callable[[int], None]:
-        """Clipping and `update` in one pass over memory, for float32 on the CPU."""
-        step = momentum_steps(sets, grad, state, clipped, self.clip)
-        return lambda t: step(_at(self.lr, t), _at(self.momentum, t))
+        return torch.sub(sets, torch.add(grad, velocity, alpha=momentum), alpha=value_at(self.lr, t)), velocity
 
 
 @dataclass(init=False)
@@ -174,12 +153,8 @@ class TorchOptimizer(Solver):
             return False
         return True
 
-    @property
-    def separable(self) -> bool:
-        return False
-
     def update(self, sets: Tensor, grad: Tensor, state: Any, t: int) -> tuple[Tensor, Any]:
-        lr = _at(self.lr, t)
+        lr = value_at(self.lr, t)
         moving = sets.clone()  # the optimiser works in place, and the graph may hold the sets it was given
         if state is None:
             graph = {"differentiable": True} if moving.requires_grad else {}
@@ -214,5 +189,6 @@ class TorchOptimizer(Solver):
             raise ValueError(f"{self.optimizer.__name__} cannot be used here: {error}") from None
 
 
-def _at(schedule: Schedule, t: int) -> float:
+def value_at(schedule: Schedule, t: int) -> float:
+    """The step size or momentum of iteration `t`."""
     return schedule(t) if callable(schedule) else schedule

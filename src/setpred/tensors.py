@@ -12,6 +12,12 @@ def check_tensor(name: str, value: Any) -> None:
         raise ValueError(f"{name} is {type(value).__name__}: pass a tensor")
 
 
+def check_device(name: str, tensor: Tensor, other: str, like: Tensor) -> None:
+    """Raise unless both are on one device."""
+    if tensor.device != like.device:
+        raise ValueError(f"{name} is on {tensor.device}, {other} on {like.device}: move one of them")
+
+
 def ordinary(tensor: Tensor) -> Tensor:
     """The tensor as autograd can use it: one made in inference mode cannot be part of a graph."""
     return tensor.clone() if tensor.is_inference() else tensor

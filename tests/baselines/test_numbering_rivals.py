@@ -105,8 +105,8 @@ def test_positions_of_a_sinusoidal_encoding_all_differ_and_reach_the_decoder_onl
         (torch.zeros(2, 6, 3), None, r"takes \[batch, size, 4\]"),
         (torch.zeros(6, 4), None, r"takes \[batch, size, 4\]"),
         (torch.zeros(2, 0, 4), None, "no place for an element"),
-        (torch.zeros(2, 6, 4), torch.ones(2, 5, dtype=torch.bool), r"the sets need \[2, 6\] torch.bool"),
-        (torch.zeros(2, 6, 4), torch.ones(2, 6), r"the sets need \[2, 6\] torch.bool"),
+        (torch.zeros(2, 6, 4), torch.ones(2, 5, dtype=torch.bool), r"pass \[2, 6\] torch.bool"),
+        (torch.zeros(2, 6, 4), torch.ones(2, 6), r"pass \[2, 6\] torch.bool"),
     ],
 )
 def test_wrong_shapes_are_refused_in_one_line(build, X, mask, message):

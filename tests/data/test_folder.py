@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from setpred.data.folder import open_folder, read_schema, schema_text
-from setpred.data.infer import inspect, inspect_objects
 from setpred.data.inputs import Inputs, read_image
+from setpred.data.inspection import inspect, inspect_objects
+from setpred.data.jsonl_folder import open_folder, read_schema, schema_text
 from setpred.data.records import DataError
 from setpred.schema import Angle, Category, Count, Flag, Real, Schema
 
@@ -70,14 +70,14 @@ def test_an_empty_first_set_does_not_fix_the_width(tmp_path):
     assert folder.inputs == Inputs("set", 3, 1)
 
 
-def test_images_are_squeezed_to_squares_between_zero_and_one(tmp_path):
+def test_images_are_scaled_as_a_whole_between_zero_and_one(tmp_path):
     (tmp_path / "img").mkdir()
     pixels = np.zeros((20, 40, 3), dtype=np.uint8)
     pixels[:, 20:, 0] = 255
     Image.fromarray(pixels).save(tmp_path / "img" / "1.png")
     root = write(tmp_path, [{"image": "img/1.png", "objects": [CAT]}])
     image, _, _ = open_folder(root, image_size=8).train[0]
-    assert image.shape == (3, 8, 8)
+    assert image.shape == (3, 4, 8)
     assert image.dtype == torch.float32
     assert image[0].mean() == pytest.approx(0.5, abs=0.02)
     assert image[0, :, 6:].min() == 1
@@ -324,7 +324,7 @@ def test_a_wrong_schema_file_gets_one_line(tmp_path, text):
 
 def test_a_schema_survives_yaml(tmp_path):
     fields = {
-        "3d": Real(3, scale=3, share=2),
+        "3d": Real(3, scale=3, weight=2),
         "yes": Category("no", "1", 1, "é", ""),
         "n": Count(4),
         "a": Angle(math.tau),
@@ -364,6 +364,28 @@ def test_a_folder_without_schema_infers_one_that_takes_all_its_data(tmp_path):
     low, high = folder.schema.fields["mass"].range
     assert low == 0
     assert 70 <= high <= 90
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("angle", Angle),
+        ("wheel_angle", Angle),
+        ("wheelAngle", Angle),
+        ("angles", Angle),
+        ("rectangle_width", Real),
+        ("triangle_area", Real),
+        ("Rectangle", Real),
+        ("prototype", Count),
+        ("subclass", Count),
+        ("class_id", Category),
+        ("classId", Category),
+    ],
+)
+def test_only_whole_words_of_a_name_tell_what_a_field_is(name, kind):
+    values = [1, 2, 7] if kind in (Category, Count) else [1.5, 20.25, 70.125]
+    schema, _ = inspect_objects([[{name: value} for value in values]] * 3)
+    assert type(schema.fields[name]) is kind
 
 
 def test_sets_of_one_size_need_no_presence():
@@ -486,9 +508,9 @@ def test_inputs_that_are_in_both_splits_are_noticed(tmp_path):
 
 @pytest.mark.parametrize(("pixels", "size"), [(28, 64), (96, 64), (480, 128)])
 def test_images_get_a_size_that_suits_them(tmp_path, pixels, size):
-    Image.new("RGB", (pixels, 20)).save(tmp_path / "a.png")
+    Image.new("RGB", (pixels, pixels // 2)).save(tmp_path / "a.png")
     root = write(tmp_path, [{"image": "a.png", "objects": [CAT]}])
-    assert open_folder(root).inputs == Inputs("image", 3, size)
+    assert open_folder(root).inputs == Inputs("image", 3, size, size // 2)
 
 
 def test_another_schema_can_be_asked_for(tmp_path):

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from setpred.data.folder import open_folder
 from setpred.data.importers import from_coco, from_csv
+from setpred.data.jsonl_folder import open_folder
 from setpred.data.records import DataError
 from setpred.schema import Category, Count, Flag, Real
 
@@ -47,18 +47,19 @@ def by_id(folder):
     return {split.record(i)["id"]: split.record(i) for split in (folder.train, folder.val) for i in range(len(split))}
 
 
-def test_coco_boxes_become_fractions_of_the_image(source):
+def test_coco_boxes_become_pixels_of_the_image_as_its_file_has_them(source):
     imported = import_coco(source, coco())
     assert (imported.train, imported.val) == (3, 1)
     assert imported.notes == ["2 crowds and boxes without area were left out"]
     folder = open_folder(imported.folder, image_size=8)
     assert folder.schema.fields["category"] == Category("cat", "dog")
+    assert folder.schema.fields["box"] == Real(4, pixels=True)
     assert folder.schema.size == 2
     records = by_id(folder)
-    assert records[0]["objects"][0] == {"box": pytest.approx([0.2, 0.2, 0.2, 0.2]), "category": "cat"}
-    assert records[0]["objects"][1] == {"box": pytest.approx([0.95, 0.75, 0.1, 0.5]), "category": "dog"}
+    assert records[0]["objects"][0] == {"box": pytest.approx([4, 2, 4, 2]), "category": "cat"}
+    assert records[0]["objects"][1] == {"box": pytest.approx([19, 7.5, 2, 5]), "category": "dog"}
     assert [len(records[i]["objects"]) for i in range(4)] == [2, 1, 0, 0]
-    assert folder.train[0][0].shape == (3, 8, 8)
+    assert folder.train[0][0].shape == (3, 4, 8)
 
 
 def test_the_split_does_not_depend_on_the_order_of_the_images(source):
@@ -149,6 +150,12 @@ def test_codes_are_names_and_stay_apart(tmp_path):
     assert [thing["code"] for thing in found] == ["1_1", "11", "1_2"]
     assert [thing["kind"] for thing in found] == ["007", "7", "08"]
     assert [thing["size"] for thing in found] == [1000, -0.5, 2]
+
+
+def test_places_of_a_table_are_pixels_of_its_images(source):
+    text = "id,image,at.x,at.y\n1,sub/0.png,12,3\n2,sub/1.png,19.5,9\n2,sub/1.png,0,1\n"
+    folder = open_folder(from_csv(table(source / "pictures", text), source / "out").folder)
+    assert folder.schema.fields["at"] == Real(2, pixels=True)
 
 
 def test_a_table_beside_its_images(source):

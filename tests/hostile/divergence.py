@@ -21,14 +21,14 @@ from torch import Tensor
 from setpred.decoder import SetDecoder, set_norm
 from setpred.matching import hungarian_loss
 from setpred.solution import Solution
-from setpred.training.experiment import Batches
-from setpred.training.tasks import make_experiment, make_settings
+from setpred.tasks import make_experiment, make_settings
+from setpred.tasks.experiment import Batches
 
 SIZE = {"net.hidden": 128, "net.latent": 128, "data.test": 1}
 BATCH, LAST = 32, 50
 DSPN = {"data.n": 2, "data.d": 32, "solver.steps": 40}
 SUM = {"data.n": 16, "data.d": 2, "solver.steps": 20}
-POINTS = SUM | {"data.smallest": 1, "init.name": "random", "init.std": 0.5}
+POINTS = SUM | {"data.smallest": 1, "init": "RandomInit", "init.std": 0.5}
 # What is trained: its model, what is changed, training steps.
 CASES: dict[str, tuple[str, dict[str, Any], int]] = {
     "DSPN, 40 iterations": ("dspn", DSPN, 200),
@@ -79,7 +79,7 @@ def survived(model: str, changes: dict[str, Any], seed: int, steps: int, batch: 
 
 def loss_of_zeros(sets: Tensor, mask: Tensor | None = None) -> float:
     """Of answering these very examples with zeros."""
-    return hungarian_loss(torch.zeros_like(sets), sets, cost="huber", mask=mask, prediction_mask=mask).mean().item()
+    return hungarian_loss(torch.zeros_like(sets), sets, cost="huber", mask=mask).mean().item()
 
 
 def measure(seeds: int = 8) -> dict[str, Any]:

@@ -11,16 +11,16 @@ from PIL import Image
 
 import setpred as sp
 from setpred.data.clevr import CLEVR
-from setpred.data.folder import open_folder
 from setpred.data.importers import from_coco, from_csv
 from setpred.data.inputs import read_image
-from setpred.inspection import inspect
+from setpred.data.inspection import inspect
+from setpred.data.jsonl_folder import open_folder
 from setpred.prediction import Model, inputs_of, predict
 from setpred.report.runs import read_run
+from setpred.tasks import make_experiment, make_settings
+from setpred.tasks.settings import Settings
 from setpred.training.run import summary
 from setpred.training.run_folder import load_run, read_result, write_config
-from setpred.training.settings import Settings
-from setpred.training.tasks import make_experiment, make_settings
 
 
 @dataclass
@@ -66,7 +66,7 @@ size: 3
 presence: true
 position: at
 fields:
-  at: {type: real, dim: 2, range: [-10, 10], share: 0.5}
+  at: {type: real, dim: 2, range: [-10, 10], weight: 0.5}
   kind: {type: category, names: [cat, dog]}
   age: {type: count, max: 20}
   tame: {type: flag}

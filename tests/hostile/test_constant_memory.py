@@ -12,7 +12,7 @@ from readers import tiny_predictor
 PREDICT = """
 import sys
 from pathlib import Path
-from setpred.cli import main
+from setpred.__main__ import main
 try:
     main()
 finally:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from mutations import mutate
 
+from setpred.data.scene_cache import SceneSplit
 from setpred.errors import UsageError
+from setpred.tasks import make_settings
 from setpred.training.run import train
-from setpred.training.scene_cache import SceneSplit
-from setpred.training.tasks import make_settings
 
 TINY = {"data.train": 64, "data.test": 16, "optim.steps": 4, "trainer.round": 2, "trainer.logger": None}
 TINY |= {"net.hidden": 8, "net.latent": 8}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from divergence import CASES, measure, survived
 
-from setpred.training.tasks import make_experiment, make_settings
+from setpred.tasks import make_experiment, make_settings
 
 TOO_LONG = {"solver.lr": 1e4}  # steps that no inner optimisation survives
 

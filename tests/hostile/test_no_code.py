@@ -34,7 +34,7 @@ def test_no_call_can_run_a_file(path):
         if name == "np.load":
             assert options.get("allow_pickle", "False") == "False", f"line {call.lineno}"
         if name == "exec":
-            assert path.name == "lab.py", f"line {call.lineno}: only the playground's own snippets are run"
+            assert path.name == "lab_tab.py", f"line {call.lineno}: only the playground's own snippets are run"
         if name in ("subprocess.run", "subprocess.Popen"):
             assert "shell" not in options, f"line {call.lineno}"
 

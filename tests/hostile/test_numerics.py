@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from torch import Tensor
 
 import setpred as sp
-from setpred.agreement import agreement
+from setpred.metrics import score_objects
 
 CASES = [pytest.param(18, id="few"), pytest.param(600, id="many", marks=pytest.mark.nightly)]
 
@@ -43,8 +43,8 @@ def encoder(case: Case, pool: str = "fs", kind: type = sp.SetEncoder) -> torch.n
     return kind(case.dim, hidden=4, latent=3, size=3, pool=pool).to(case.dtype)
 
 
-def fields(case: Case) -> sp.Fields:
-    return sp.Fields({(0, 1): sp.Box(0.0, 1.0)} if case.dim == 1 else {(0, 2): sp.Simplex()})
+def fields(case: Case) -> sp.PerSlice:
+    return sp.PerSlice({(0, 1): sp.Box(0.0, 1.0)} if case.dim == 1 else {(0, 2): sp.Simplex()})
 
 
 LAYERS: dict[str, Callable[[Case, Tensor, Tensor | None], Tensor]] = {
@@ -65,7 +65,7 @@ CONSTRAINTS: dict[str, Callable[[Case], sp.constraints.Constraint]] = {
     "NonNegative": lambda case: sp.NonNegative(),
     "Ball": lambda case: sp.Ball(2.0),
     "Sphere": lambda case: sp.Sphere(2.0),
-    "Fields": fields,
+    "PerSlice": fields,
 }
 
 
@@ -190,7 +190,7 @@ def loss(function: Callable[..., Tensor], cost: str) -> Callable[[Case], list[Te
         prediction = case.sets.requires_grad_()
         target = case.tensor(case.batch, max(1, case.size - case.seed % 2), case.dim, salt=2)
         mask = None if case.mask is None else case.mask[:, : target.shape[1]]
-        value = function(prediction, target, cost=cost, mask=mask)
+        value = function(prediction, target, cost=cost, target_mask=mask)
         value.sum().backward()
         # In float16 the gradient of a square may exceed what the type can hold.
         return [value] if case.dtype == torch.float16 else [value, prediction.grad]
@@ -208,7 +208,7 @@ def assigned(case: Case) -> list[Tensor]:
 
 def accuracy(case: Case) -> list[Tensor]:
     target = torch.nn.functional.one_hot(torch.zeros(case.batch, case.size, dtype=torch.long), case.dim)
-    return [sp.ExactSetAccuracy()(case.sets, target, case.mask)]
+    return [sp.ExactSetAccuracy()(case.sets, target, target_mask=case.mask)]
 
 
 def schema(case: Case) -> sp.Schema:
@@ -236,7 +236,9 @@ def precision(case: Case) -> list[Tensor]:
 
 
 def agreed(case: Case) -> list[Tensor]:
-    found = agreement(schema(case), elements(case), targets(case), torch.ones(case.batch, case.size, dtype=torch.bool))
+    found = score_objects(
+        schema(case), elements(case), targets(case), torch.ones(case.batch, case.size, dtype=torch.bool)
+    )
     return [found.score, found.fields]
 
 

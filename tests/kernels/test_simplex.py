@@ -3,8 +3,12 @@
 import pytest
 import torch
 
-from setpred.kernels import project_simplex, project_simplex_
-from setpred.kernels.simplex import numba_project_simplex, torch_project_simplex
+from setpred.kernels.simplex import (
+    numba_project_simplex,
+    project_simplex,
+    project_simplex_,
+    torch_project_simplex,
+)
 
 BACKENDS = [torch_project_simplex, numba_project_simplex, project_simplex]
 

@@ -9,16 +9,15 @@ import pytest
 import torch
 
 from setpred import SetEncoder
-from setpred.kernels import sort_pool_residual
-from setpred.kernels.dispatch import numba_runs
-from setpred.kernels.inner import fast_gradient
-from setpred.kernels.jit import compiled
-from setpred.kernels.threads import run_on_cores, shares
+from setpred.kernels import route
+from setpred.kernels.fast_gradient import fast_gradient
+from setpred.kernels.jit import numba_runs
+from setpred.kernels.threads import run_on_cores, slices
 
 
-def test_every_example_is_in_one_share():
+def test_every_example_is_in_one_slice():
     for batch in (0, 1, 2, 7, 128):
-        covered = [i for part in shares(batch) for i in range(batch)[part]]
+        covered = [i for part in slices(batch) for i in range(batch)[part]]
         assert covered == list(range(batch))
 
 
@@ -66,7 +65,7 @@ def test_many_threads_at_once():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_kernels_work_in_a_forked_process():
     def work(_):
-        return sort_pool_residual(torch.ones(4, 5, 16), torch.ones(5, 16), torch.ones(4, 16))[0].tolist()
+        return route(torch.ones(4, 5, 16), torch.arange(80.0).view(5, 16)).tolist()
 
     before = run_on_cores(work, [0, 1])
     child = os.fork()
@@ -85,26 +84,20 @@ def test_kernels_work_in_a_forked_process():
     assert done == (child, 0)
 
 
-def test_a_function_without_a_folder_to_cache_in_still_compiles():
-    namespace = {}
-    exec("def double(x): return 2 * x", namespace)
-    assert compiled(namespace["double"])(21) == 42
-
-
 def test_without_compilation_torch_takes_over(monkeypatch):
     monkeypatch.setattr("numba.config.DISABLE_JIT", 1)
     numba_runs.cache_clear()
     try:
         assert fast_gradient(SetEncoder(2, 16, 16, 3), torch.zeros(1, 16)) is None
-        loss, _ = sort_pool_residual(torch.ones(1, 2, 16), torch.ones(2, 16), torch.ones(1, 16))
-        assert loss.item() == 0.5
+        routed = route(torch.ones(1, 2, 16), torch.arange(32.0).view(2, 16))
+        assert torch.equal(routed, torch.arange(32.0).view(1, 2, 16))
     finally:
         monkeypatch.undo()
         numba_runs.cache_clear()
 
 
 def test_the_operator_runs_from_many_threads():
-    args = torch.randn(8, 12, 48), torch.randn(12, 48), torch.randn(8, 48)
-    expected = sort_pool_residual(*args)[1]
-    for result in run_on_cores(lambda _: sort_pool_residual(*args)[1], list(range(8))):
+    args = torch.randn(8, 12, 48), torch.randn(12, 48)
+    expected = route(*args)
+    for result in run_on_cores(lambda _: route(*args), list(range(8))):
         assert torch.equal(result, expected)

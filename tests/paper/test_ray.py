@@ -12,8 +12,9 @@ from safetensors.torch import load_file
 
 from setpred.errors import UsageError
 from setpred.paper.plan import make_plan
-from setpred.paper.processes import run_all
-from setpred.paper.ray_runs import run_all as run_all_on_ray
+from setpred.paper.processes import Processes
+from setpred.paper.ray_cluster import RayCluster
+from setpred.paper.scheduler import run_all
 from setpred.training.run_folder import read_result
 
 CELL = ("n=2", "d=2", "steps=10", "model=idspn", "seeds=0-2")
@@ -57,11 +58,11 @@ def test_what_dies_is_replaced_and_the_results_are_those_of_one_machine(kill, tm
         there = make_plan("autoencoding", [*CELL, *TINY], tmp_path / "there").runs
         with ThreadPoolExecutor(1) as executor:
             killing = executor.submit(kill, cluster, there)
-            assert run_all_on_ray(there, cluster.address) == []
+            assert run_all(there, RayCluster(cluster.address)) == {}
             killing.result()
     finally:
         cluster.shutdown()
-    assert run_all(here, workers=2) == {}
+    assert run_all(here, Processes(workers=2)) == {}
     for ours, theirs in zip(here, there, strict=True):
         weights, expected = load_file(theirs.folder / "model.safetensors"), load_file(ours.folder / "model.safetensors")
         assert all(torch.equal(weights[name], expected[name]) for name in expected)
@@ -74,5 +75,5 @@ def test_an_address_at_which_no_cluster_is_gets_one_line(tmp_path):
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
     runs = make_plan("autoencoding", [*CELL, *TINY], tmp_path).runs
     with pytest.raises(UsageError, match=r"^no Ray cluster answers at no:address"):
-        run_all_on_ray(runs, "no:address")
+        run_all(runs, RayCluster("no:address"))
     assert not list(tmp_path.iterdir())

@@ -15,10 +15,10 @@ import pytest
 
 from setpred.errors import UsageError
 from setpred.paper.plan import make_plan
-from setpred.paper.processes import run_all
+from setpred.paper.processes import Processes
 from setpred.paper.reproduce import run_tables
-from setpred.paper.results import keep
-from setpred.paper.writers import markdown
+from setpred.paper.scheduler import run_all
+from setpred.paper.writers import keep, markdown
 
 CELL = ("n=2", "d=2", "steps=10")
 TINY = ("data.train=256", "data.test=64", "net.hidden=16", "net.latent=16", "trainer.round=6")
@@ -162,14 +162,14 @@ def test_a_killed_run_is_reported_the_others_go_on_and_the_next_call_resumes_it(
 
     thread = threading.Thread(target=kill)
     thread.start()
-    remarks = run_all(plan.runs, workers=2)
+    remarks = run_all(plan.runs, Processes(workers=2))
     thread.join()
     assert remarks == {killed.folder: "was ended by signal 9: the next call goes on from its last round"}
     assert (other.folder / "result.json").exists()
     assert not (killed.folder / "result.json").exists()
 
     rounds = (killed.folder / "metrics.csv").read_text().splitlines()
-    assert run_all(plan.runs, workers=2) == {}
+    assert run_all(plan.runs, Processes(workers=2)) == {}
     assert (killed.folder / "result.json").exists()
     assert (killed.folder / "metrics.csv").read_text().splitlines()[1:2] == rounds[1:2], (
         "the first round is not repeated"
@@ -200,7 +200,7 @@ def test_processes_end_with_the_one_that_started_them_and_nobody_trains_a_run_tw
     try:
         children = [child_of(run) for run in runs]
         wait_for(lambda: all((run.folder / "checkpoints" / "last.ckpt").exists() for run in runs))
-        assert run_all(runs) == {run.folder: "is being trained by another process" for run in runs}
+        assert run_all(runs, Processes()) == {run.folder: "is being trained by another process" for run in runs}
         assert all(map(is_running, children))
     finally:
         parent.send_signal(how)

@@ -134,7 +134,7 @@ def test_table_2_dspn_is_multiset_equivariant_to_its_initial_set_exclusively_so_
 @few
 def test_table_2_dspn_for_numbering_keeps_its_label_with_the_noise_joint(preset, pool, seed):
     """The classes of the input are known entries of Y, the initial numbers are noise."""
-    model = decoder(preset, pool, seed, dim=7, constraint=sp.Fields({(3, 7): sp.Simplex()}))
+    model = decoder(preset, pool, seed, dim=7, constraint=sp.PerSlice({(3, 7): sp.Simplex()}))
     read = sp.SetEncoder(dim=3, hidden=16, latent=16, size=5).double()
     classes = torch.eye(3, dtype=torch.float64)[torch.randint(3, (12, 5))]
     is_class = torch.arange(7) < 3

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from setpred.tasks import make_settings
 from setpred.training.run import train
-from setpred.training.tasks import make_settings
 
 TINY = {
     "net.hidden": 16,
@@ -27,7 +27,7 @@ TASKS = {
         {"data.n": 6, "data.d": 2, "data.smallest": 2, **(LEARNED if "SETPRED_SCREENSHOTS" in os.environ else {})},
     ),
     "numbers": ("numbering", {"data.n": 6, "data.val": 8}),
-    "scene": ("clevr", {"data.size": 64, "net.width": 4, "solver.steps": 6, "solver.schedule": "2,4"}),
+    "scene": ("clevr", {"data.size": 64, "net.width": 4, "solver.steps": 6, "optim.iterations": "2,4"}),
 }
 
 WITHOUT_ITERATIONS = {

@@ -14,7 +14,7 @@ import uvicorn
 from PIL import Image
 from playwright.sync_api import expect, sync_playwright
 
-from setpred.play.serve import listen
+from setpred.play.launch import listen
 from setpred.play.server import make_app
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

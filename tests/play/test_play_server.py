@@ -1,5 +1,6 @@
 """The playground answers: what it shows is what the library computes, and what cannot be answered is told in a line."""
 
+import base64
 import contextlib
 import io
 import json
@@ -10,16 +11,20 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from fastapi.testclient import TestClient
 from PIL import Image
 
+from setpred.data.scenes import Scenes
+from setpred.data.scenes import picture as scene_picture
 from setpred.errors import UsageError
-from setpred.play.lab import SUBJECTS
-from setpred.play.points import PointsRequest, decode_points
-from setpred.play.serve import listen
+from setpred.play.lab_tab import SUBJECTS
+from setpred.play.launch import listen
+from setpred.play.points_tab import PointsRequest, decode_points
 from setpred.play.server import make_app
+from setpred.play.zoo import pretrained
 
 RING = [[round(1.5 * math.cos(i * math.pi / 8), 3), round(1.5 * math.sin(i * math.pi / 8), 3)] for i in range(16)]
 
@@ -92,7 +97,8 @@ def test_the_code_of_a_scene_makes_the_objects_that_are_shown(client):
     names, _ = run_code(answer["code"])
     last = answer["iterates"]["presence"][-1]
     assert torch.allclose(names["solution"].sets[0, :, -1], torch.tensor(last), atol=2e-3)
-    assert len(names["objects"]) == sum(presence >= 0.5 for presence in last)
+    assert len(answer["iterates"]["presence"]) == 10
+    assert len(names["objects"]) == sum(presence > 0.5 for presence in answer["truth"]["presence"][0])
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)
@@ -178,6 +184,25 @@ def test_pictures_of_every_kind_are_read(client, kind, mode):
     answer = client.post("/api/scenes?steps=2", content=picture(Image.new(mode, (90, 60)), kind)).json()
     assert answer["image"].startswith("data:image/png;base64,")
     assert answer["truth"] is None
+    assert answer["strange"]
+
+
+def test_a_picture_keeps_its_shape(client):
+    answer = client.post("/api/scenes?steps=1", content=picture(Image.new("RGB", (50, 100), "red"))).json()
+    content = base64.b64decode(answer["image"].partition(",")[2])
+    shown = np.asarray(Image.open(io.BytesIO(content)))
+    assert shown.shape == (320, 480, 3)
+    red = (shown == (255, 0, 0)).all(-1)
+    assert (red.any(0).sum(), red.any(1).sum()) == (160, 320)
+
+
+def test_the_shipped_reader_says_how_large_its_images_are():
+    assert pretrained("scenes").encoder.canvas == (192, 128)
+
+
+def test_a_scene_of_its_own_world_is_not_strange(client):
+    scene = Image.fromarray(scene_picture(Scenes(seed=5).scene(3), (480, 320)))
+    assert not client.post("/api/scenes?steps=1", content=picture(scene)).json()["strange"]
 
 
 def test_large_requests_are_refused_before_they_are_read(client):
@@ -275,4 +300,4 @@ def test_a_port_that_is_taken_is_told():
 
 def test_the_models_are_a_few_megabytes():
     folder = Path(__file__).parents[2] / "src" / "setpred" / "play" / "models"
-    assert sum(path.stat().st_size for path in folder.rglob("*")) < 4_000_000
+    assert sum(path.stat().st_size for path in folder.rglob("*")) < 12_000_000

@@ -10,14 +10,16 @@ import torch
 
 from setpred.errors import UsageError
 from setpred.report import report
-from setpred.report.averages import averages, published
-from setpred.report.evidence import gather, wrong_numbers
-from setpred.report.examples import example_figure
+from setpred.report.comparisons import averages, published
+from setpred.report.predictions import predict_examples
 from setpred.report.runs import describe, label, read_run
 from setpred.schema import Category, Real, Schema
+from setpred.tasks import make_settings
 from setpred.training.run import train
 from setpred.training.run_folder import write_config
-from setpred.training.tasks import make_settings
+from setpred.views import points
+from setpred.views.numbers import wrong_numbers
+from setpred.views.objects import example_figure
 
 TINY = {
     "autoencoding": {"data.train": 256, "data.test": 64, "optim.steps": 6, "trainer.round": 3, "net.hidden": 16},
@@ -118,7 +120,7 @@ def test_all_that_was_asked_for_is_there(page):
         "n=4: loss relative to DSPN",
     ):
         assert title in text
-    assert "share of the mean held by the worst 1 %" in text
+    assert "fraction of the mean held by the worst 1 %" in text
     assert "1 run has not finished" in text
     steps = make_settings("numbering", "bilstm", "quick").optim.steps
     assert f"0 of {steps:,}" in text
@@ -145,18 +147,18 @@ def test_the_same_runs_give_the_same_page_in_any_order(folder, tmp_path):
 def test_predictions_in_the_report_are_those_that_were_judged(folder):
     for name in ("autoencoding-idspn-0", "numbering-idspn-0", "numbering-deepsets-0"):
         run = read_run(folder / name)
-        evidence = gather(run)
+        error = predict_examples(run).examples.error
         if run.task == "autoencoding":
-            assert float(evidence.error.mean()) == pytest.approx(run.metric("loss"), rel=1e-3)
+            assert float(error.mean()) == pytest.approx(run.metric("loss"), rel=1e-3)
         else:
-            assert float((evidence.error == 0).float().mean()) == pytest.approx(run.metric("accuracy"), abs=1e-6)
+            assert float((error == 0).float().mean()) == pytest.approx(run.metric("accuracy"), abs=1e-6)
 
 
 def test_the_inner_optimisation_passes_through_the_prediction(folder):
-    evidence = gather(read_run(folder / "autoencoding-idspn-0"))
-    at_training_steps = evidence.descent.error[10]
-    assert evidence.descent.error.shape == (101, 64)
-    assert torch.allclose(at_training_steps, evidence.error, rtol=1e-3, atol=1e-6)
+    shown = predict_examples(read_run(folder / "autoencoding-idspn-0"))
+    at_training_steps = shown.descent.error[10]
+    assert shown.descent.error.shape == (101, 64)
+    assert torch.allclose(at_training_steps, shown.examples.error, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -230,15 +232,11 @@ def test_runs_that_differ_in_what_one_of_them_lacks_are_told_apart(tmp_path):
 
 
 def test_the_grid_lays_models_only_over_the_sets_that_they_were_given(tmp_path, monkeypatch):
-    from setpred.report import sets
-
-    shown = [
-        gather(read_run(tiny(tmp_path, "autoencoding", model, seed))) for model, seed in (("idspn", 0), ("dspn", 1))
-    ]
+    runs = [read_run(tiny(tmp_path, "autoencoding", model, seed)) for model, seed in (("idspn", 0), ("dspn", 1))]
     drawn = []
-    monkeypatch.setattr(sets, "_points", lambda axes, points, colour, marker, name: drawn.append(name))
-    sets.grid(shown)
-    assert drawn == [shown[0].run.name]
+    monkeypatch.setattr(points, "_points", lambda axes, points, colour, marker, name: drawn.append(name))
+    points.grid([(run.settings, run.name, predict_examples(run).examples) for run in runs])
+    assert drawn == [runs[0].name]
 
 
 def test_runs_with_few_test_examples_stand_beside_others(tmp_path):
@@ -253,6 +251,6 @@ def test_a_dollar_in_a_name_is_no_mathematics(tmp_path):
         {"at": [0.0, 1.0], "kind": "$_$", "confidence": 1.0},
         {"at": [1.0, 0.0], "kind": "$10", "confidence": 1.0},
     ]
-    figure = example_figure(schema, "vector", ["$a$_$"], [torch.zeros(3)], [objects])
+    figure = example_figure(schema, "vector", ["$a$_$"], [torch.zeros(3)], [objects], [(1, 1)])
     figure.savefig(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").exists()

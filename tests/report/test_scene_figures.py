@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from setpred.data.scenes import Scenes, camera
-from setpred.errors import UsageError
 from setpred.report import report
-from setpred.report.evidence import STAGES, gather
-from setpred.report.look import ALARM
+from setpred.report.predictions import predict_examples
 from setpred.report.runs import read_run
-from setpred.report.scenes import camera_of, pair_up, save_scenes, scene_figure
+from setpred.tasks import make_settings
+from setpred.tasks.clevr import STAGES
 from setpred.training.run import train
-from setpred.training.tasks import make_settings
+from setpred.views.scenes import ScenesView, camera_of, pair_up, scene_figure
+from setpred.views.style import ALARM, style
 
 TINY = {
     "data.train": 16,
@@ -93,21 +93,22 @@ def test_a_prediction_that_is_not_finite_can_be_drawn(scene):
 
 
 def test_stages_of_the_drawing_are_those_of_the_decoder(runs):
-    evidence = gather(read_run(runs["idspn"]))
-    assert list(evidence.iterates) == [f"{stage} iterations" for stage in STAGES]
-    assert torch.allclose(evidence.iterates["20 iterations"], evidence.predicted, atol=1e-4)
-    assert evidence.inputs.dtype == torch.uint8
-    assert float(evidence.error.mean()) == pytest.approx(evidence.run.metric("loss"), rel=1e-3)
-    assert list(gather(read_run(runs["slot-mlp"])).iterates) == ["predicted"]
+    run = read_run(runs["idspn"])
+    shown = predict_examples(run).examples
+    assert list(shown.iterates) == [f"{stage} iterations" for stage in STAGES]
+    assert torch.allclose(shown.iterates["20 iterations"], shown.predicted, atol=1e-4)
+    assert shown.inputs.dtype == torch.uint8
+    assert float(shown.error.mean()) == pytest.approx(run.metric("loss"), rel=1e-3)
+    assert list(predict_examples(read_run(runs["slot-mlp"])).examples.iterates) == ["predicted"]
 
 
 def test_the_camera_is_that_of_the_test_scene(runs):
     run = read_run(runs["idspn"])
-    sets = gather(run).target
+    sets = predict_examples(run).examples.target
     points = 3 * sets[2][sets[2][:, -1] > 0, :3]
-    pixels = camera.project(points.numpy(), camera_of(run, 2))
+    pixels = camera.project(points.numpy(), camera_of(run.settings, 2))
     assert (pixels[:, :2] > 0).all()
-    assert not np.allclose(camera_of(run, 2), camera_of(run, 3))
+    assert not np.allclose(camera_of(run.settings, 2), camera_of(run.settings, 3))
 
 
 def test_the_page_shows_scenes_and_fetches_nothing(runs, tmp_path):
@@ -116,7 +117,7 @@ def test_the_page_shows_scenes_and_fetches_nothing(runs, tmp_path):
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in links)
     assert sum(link.startswith("data:") for link in links) == 2 * (5 + 2)  # first and worst scene, of two that see
     names = {path.name.rsplit("-", 1)[0] for path in (tmp_path / "figures").iterdir()}
-    assert {"precision", "learning-clevr", "inner"} <= names
+    assert {"precision-clevr", "learning-clevr", "inner"} <= names
     for words in ("Slot MLP", "average precision", "the worst of 6 test scenes", "rendered scenes"):
         assert words in text
 
@@ -124,8 +125,9 @@ def test_the_page_shows_scenes_and_fetches_nothing(runs, tmp_path):
 def test_scenes_are_saved_as_pictures(runs, tmp_path):
     from PIL import Image
 
-    (path,) = save_scenes(runs["idspn"], tmp_path / "pictures", [1])
-    with Image.open(path) as picture:
+    run = read_run(runs["idspn"])
+    with style():
+        figure = ScenesView().draw(predict_examples(run).examples, [1], "a run", run.settings)
+        figure.savefig(tmp_path / "scene.png", dpi=160)
+    with Image.open(tmp_path / "scene.png") as picture:
         assert picture.width > 1_500
-    with pytest.raises(UsageError, match=r"scenes \[9\]: choose from 0 to 5"):
-        save_scenes(runs["idspn"], tmp_path, [9])

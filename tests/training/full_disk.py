@@ -11,9 +11,9 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from setpred.cli import main
+from setpred.__main__ import main
+from setpred.data.scene_cache import SceneSplit
 from setpred.errors import UsageError
-from setpred.training.scene_cache import SceneSplit
 
 SETTINGS = {
     "data.n": 2,

@@ -15,12 +15,13 @@ from typing import Any
 
 import torch
 
-from setpred.paper.outcomes import read_progress
 from setpred.paper.plan import make_plan
-from setpred.paper.processes import run_all
+from setpred.paper.processes import Processes
+from setpred.paper.scheduler import run_all
+from setpred.paper.trainings import read_progress
+from setpred.tasks import make_settings
 from setpred.training.run import train
 from setpred.training.run_folder import read_config
-from setpred.training.tasks import make_settings
 
 WRITING = os.O_WRONLY | os.O_RDWR
 
@@ -30,7 +31,7 @@ def train_in(folder: Path, order: dict[str, Any]) -> None:
 
 
 def reproduce_in(folder: Path, order: dict[str, Any]) -> None:
-    run_all(make_plan(order["task"], order["words"], folder).runs, workers=2)
+    run_all(make_plan(order["task"], order["words"], folder).runs, Processes(workers=2))
 
 
 def die_at_file_operation(folder: Path, number: int) -> None:

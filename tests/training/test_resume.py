@@ -12,10 +12,10 @@ import torch
 from safetensors.torch import load_file
 
 from setpred.errors import UsageError
+from setpred.tasks import make_settings
 from setpred.training.callbacks import MetricsTable
 from setpred.training.run import train
 from setpred.training.run_folder import read_result
-from setpred.training.tasks import make_settings
 
 TINY = {
     "autoencoding": {"data.train": 256, "data.test": 64, "optim.steps": 24, "trainer.round": 6, "net.hidden": 16},
@@ -25,7 +25,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from setpred.training.run import train
-from setpred.training.tasks import make_settings
+from setpred.tasks import make_settings
 task, model, out, overrides = sys.argv[1], sys.argv[2], sys.argv[3], eval(sys.argv[4])
 train(make_settings(task, model, "quick", 3, overrides), Path(out), resume=True, quiet=True)
 """
@@ -34,7 +34,7 @@ train(make_settings(task, model, "quick", 3, overrides), Path(out), resume=True,
 @pytest.mark.parametrize(
     ("task", "model", "extra"),
     [
-        ("autoencoding", "idspn", {"restart.share": 0.2, "solver.settle": True}),
+        ("autoencoding", "idspn", {"restart": "Restart", "restart.fraction": 0.2, "solver.settle": True}),
         ("numbering", "idspn", {"data.augment": True}),
         ("numbering", "transformer-random-pe", {}),
     ],
@@ -76,10 +76,14 @@ def test_a_run_out_of_patience_that_is_killed_before_its_result_trains_no_furthe
 
 
 def test_an_interrupt_is_told_with_the_words_to_go_on(setpred, tmp_path):
+    stopped = threading.Event()
+
     def interrupt():
         while not (tmp_path / "run" / "checkpoints" / "last.ckpt").exists():
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
+        while not stopped.wait(20):  # Python drops one that arrives inside a destructor or a callback of C
+            os.kill(os.getpid(), signal.SIGINT)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -87,6 +91,7 @@ def test_an_interrupt_is_told_with_the_words_to_go_on(setpred, tmp_path):
         words = [f"{key}={value}" for key, value in (TINY["autoencoding"] | {"optim.steps": 10**6}).items()]
         code, _, errors = setpred("train", "autoencoding", "--preset", "quick", *words, "--out", "run")
     finally:
+        stopped.set()
         signal.signal(signal.SIGINT, before)
     assert code == 2
     assert errors.splitlines()[-1] == "setpred: stopped: go on with the same command and --out run --resume"

@@ -15,14 +15,14 @@ from torch import nn
 import setpred as sp
 from setpred.data.clevr import CLEVR_SCHEMA
 from setpred.errors import UsageError
+from setpred.tasks import make_settings
 from setpred.training.run import train
 from setpred.training.run_folder import read_result
-from setpred.training.tasks import make_settings
 
 BATCH, SIZE, DIM = 7, 4, 3
 ADJOINTS = {
     "identity": sp.Identity(),
-    "conjugate gradient": sp.ConjugateGradient(steps=4),
+    "conjugate gradient": sp.ConjugateGradient(steps=4, gamma=None),
     "regularised conjugate gradient": sp.ConjugateGradient(steps=4, gamma=10.0),
     "unrolled": sp.Unrolled(),
 }
@@ -148,7 +148,7 @@ TINY = {
     "data.train": 60,
     "data.val": 21,
     "data.test": 21,
-    "init.name": "zero",
+    "init": "ZeroInit",
     "net.hidden": 16,
     "net.latent": 16,
     "optim.batch": 15,

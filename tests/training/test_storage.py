@@ -29,10 +29,10 @@ def test_training_on_a_full_or_read_only_disk_says_so_and_goes_on_where_there_is
     hint = "make room there, or choose another place"
     assert report["said"] == {
         "full": [2, [f"setpred: {disk}/run/checkpoints/last.ckpt cannot be written (No space left on device): {hint}"]],
-        "read-only": [2, [f"setpred: {disk}/run/config.yaml cannot be written (Read-only file system): {hint}"]],
+        "read-only": [2, [f"setpred: {disk}/run cannot be written (Read-only file system): {hint}"]],
         "read-only, afresh": [
             2,
-            [f"setpred: {disk}/other/config.yaml cannot be written (Read-only file system): {hint}"],
+            [f"setpred: {disk}/other cannot be written (Read-only file system): {hint}"],
         ],
         "room": [0, []],
     }

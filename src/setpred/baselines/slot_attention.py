@@ -91,7 +91,7 @@ class SlotAttention(nn.Module):
 
 
 class SlotRounds(nn.Module):
-    """Rounds in which each place is shared out among the slots, and each slot takes the mean of its share."""
+    """Rounds of attention: each place is divided among the slots, and each slot takes the mean of what it got."""
 
     def __init__(self, width: int, hidden: int, iterations: int) -> None:
         super().__init__()
@@ -108,8 +108,8 @@ class SlotRounds(nn.Module):
         rounds = []
         for _ in range(self.iterations):
             scores = self.query(self.norm_slots(slots)) @ keys.mT  # [batch, size, places]
-            shares = scores.softmax(dim=1) + 1e-8  # a slot that got no place takes the mean of all
-            taken = shares / shares.sum(dim=2, keepdim=True) @ values
+            weights = scores.softmax(dim=1) + 1e-8  # a slot that got no place takes the mean of all
+            taken = weights / weights.sum(dim=2, keepdim=True) @ values
             slots = self.gru(taken.flatten(0, 1), slots.flatten(0, 1)).view_as(slots)
             slots = slots + self.update(self.norm_update(slots))
             rounds.append(slots)

@@ -54,5 +54,5 @@ class SlotMLP(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Images `[batch, 3, image_size, image_size]` with values in [0, 1] → `[batch, size, dim]`."""
-        check_images(images, self.image_size)
+        check_images(images, (self.image_size, self.image_size))
         return self.head(self.slots(self.convolutions(images)))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..adjoints import Unrolled
-from ..constraints import Fields, Simplex
+from ..constraints import PerSlice, Simplex
 from ..decoder import SetDecoder
 from ..encoders import SetEncoder
 from ..inits import LearnedInit, RandomInit
@@ -114,11 +114,9 @@ class Workload:
         case = self.case
         return SetDecoder(
             self.encoder,
-            case.size,
-            case.dim,
             solver=GradientDescent(steps) if unrolled else Nesterov(steps, clip=case.clip),
             init=RandomInit() if case.known or case.clip else LearnedInit(),
-            constraint=Fields({(case.known, case.dim): Simplex()}) if case.known else None,
+            constraint=PerSlice({(case.known, case.dim): Simplex()}) if case.known else None,
             adjoint=Unrolled() if unrolled else None,
         )
 

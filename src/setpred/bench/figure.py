@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import replacing
-from ..report.look import BLUE, GREY, MUTED, VERMILION, panel, style
+from ..views.style import BLUE, GREY, MUTED, VERMILION, panel, style
 
 
 def draw(results: dict[str, Any], path: Path) -> Path:

@@ -19,6 +19,7 @@ from ..encoders import SetEncoder
 from ..solvers import Nesterov
 from .cases import CASES, Case, Workload
 from .clock import interleaved
+from .images import image_step
 from .memory import peak_bytes
 
 Say = Callable[[str], None]
@@ -42,6 +43,11 @@ def measure(quick: bool = False, say: Say = lambda line: None) -> dict[str, Any]
                 f"{case.name}, T={steps}: training step {row['ours_ms']:.0f} ms, {row['naive_over_ours']:.2f} × faster "
                 f"than naive, {row['unrolled_over_ours']:.2f} × than unrolled, matching {row['matching_share']:.1%}"
             )
+    row = results["image_step"] = image_step(8 if quick else 32, seconds)
+    say(
+        f"a training step of the image reader: {row['over_floor']:.2f} × its floating-point work, "
+        f"{row['images_per_second']:.0f} images a second"
+    )
     results["memory"] = memory((10, 100) if quick else (10, 100, 1000))
     say(
         f"memory of iDSPN from T=10 to T={results['memory'][-1]['steps']}: {results['memory'][-1]['idspn_growth']:+.2%}"
@@ -107,7 +113,7 @@ FIRST_CALL = """
 import time
 import torch, setpred as sp
 encoder = sp.SetEncoder(dim=8, hidden=64, latent=64, size=8)
-decoder = sp.iDSPN(encoder, size=8, dim=8)
+decoder = sp.iDSPN(encoder)
 z = torch.randn(4, 64)
 started = time.perf_counter()
 with torch.no_grad():
@@ -168,7 +174,7 @@ def machine() -> dict[str, Any]:
 def processor() -> str:
     """The name of the processor, where the system tells."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
@@ -176,4 +182,4 @@ def processor() -> str:
 
 def write(results: dict[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results, indent=2) + "\n")
+    path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")

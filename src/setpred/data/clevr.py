@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from ..schema import Category, Real, Schema
-from ..schema.values import short
+from ..values import short
 from .inputs import path_inside, read_image
 
 CLEVR_SCHEMA = Schema(
@@ -29,7 +29,7 @@ CLEVR_SCHEMA = Schema(
 
 
 class CLEVR(Dataset[tuple[Tensor, Tensor, Tensor]]):
-    """A split of CLEVR: image `[3, size, size]` in [0, 1], sets `[10, 19]`, mask `[10]` of the objects there are.
+    """A split of CLEVR: image `[3, height, width]` in [0, 1], sets `[10, 19]`, mask `[10]` of the objects there are.
 
     The scenes are read once, into `sets` `[scenes, 10, 19]` and `mask` `[scenes, 10]`, which serve alone where no
     image is needed; an image is read when it is asked for, and may have any size and shape in its file.
@@ -37,13 +37,13 @@ class CLEVR(Dataset[tuple[Tensor, Tensor, Tensor]]):
     Args:
         root: the folder that holds `images/` and `scenes/`.
         split: `train`, `val` or another name that its files carry.
-        size: width and height of the images returned.
+        size: pixels a side of the images returned, which are then stretched to a square, or their (width, height).
     """
 
     sets: Tensor
     mask: Tensor
 
-    def __init__(self, root: str | Path, split: str = "train", size: int = 128) -> None:
+    def __init__(self, root: str | Path, split: str = "train", size: int | tuple[int, int] = 128) -> None:
         self.root, self.split, self.size = Path(root), split, size
         if not self.root.is_dir():
             raise ValueError(f"{self.root} is not a folder: give the one that holds CLEVR's images/ and scenes/")
@@ -74,7 +74,7 @@ class CLEVR(Dataset[tuple[Tensor, Tensor, Tensor]]):
         return self.image(index), self.sets[index], self.mask[index]
 
     def image(self, index: int) -> Tensor:
-        """Image `index` `[3, size, size]` in [0, 1]."""
+        """Image `index` `[3, height, width]` in [0, 1]."""
         folder = self.root / "images" / self.split
         try:
             return read_image(path_inside(folder, str(self.names[index])), self.size)

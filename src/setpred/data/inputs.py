@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,12 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..schema.values import finite, short
+from ..letterbox import Size, scale_on
+from ..values import finite, short
 
 Kind = Literal["image", "vector", "set"]
 KINDS: tuple[Kind, ...] = ("image", "vector", "set")
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 MAX_PIXELS = 50_000_000
+ORIENTATION = 0x0112
+"""The tag of EXIF that says how the camera was held; from 5 on the image lies on its side."""
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
@@ -26,9 +31,12 @@ class Inputs:
 
     | kind | `dim` | `size` | tensor |
     |---|---|---|---|
-    | image | 3 | pixels a side | [3, size, size] in [0, 1] |
+    | image | 3 | width of the canvas | [3, height, size] in [0, 1] |
     | vector | numbers | 1 | [dim] |
     | set | numbers an element | largest set | [size, dim + 1], the last number is 1 for elements and 0 for padding |
+
+    Images are scaled as a whole to fit the canvas and lie in its top left corner. Without `height`, as in runs of older
+    versions, they are stretched to squares instead.
 
     >>> Inputs("set", dim=2, size=3).read({"set": [[5, 6]]})
     tensor([[5., 6., 1.],
@@ -39,6 +47,7 @@ class Inputs:
     kind: Kind
     dim: int
     size: int
+    height: int | None = None
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> Inputs:
@@ -50,19 +59,29 @@ class Inputs:
     @property
     def shape(self) -> tuple[int, ...]:
         shapes = {
-            "image": (3, self.size, self.size),
+            "image": (3, self.canvas[1], self.canvas[0]),
             "vector": (self.dim,),
             "set": (self.size, self.dim + 1),
         }
         return shapes[self.kind]
 
+    @property
+    def canvas(self) -> Size:
+        """Width and height of what images become."""
+        return self.size, self.size if self.height is None else self.height
+
     def read(self, content: dict[str, Any], root: Path | None = None) -> Tensor:
         """The tensor of one line; `root` is the folder in which images are."""
         self.expect(kind_of(content))
-        if self.kind == "image":
-            if root is None:
-                raise ValueError("an image needs the folder it is in: pass root")
-            return read_image(path_inside(root, content["image"]), self.size)
+        return self.read_image(image_path(content, root))[0] if self.kind == "image" else self._read_numbers(content)
+
+    def read_image(self, path: Path) -> tuple[Tensor, Size]:
+        """An image as a model gets it, and the size it has in its file."""
+        if self.height is None:
+            return read_image(path, self.size), self.canvas
+        return read_letterboxed(path, self.canvas)
+
+    def _read_numbers(self, content: dict[str, Any]) -> Tensor:
         rows = numbers(content, self.kind)
         if any(len(row) != self.dim for row in rows):
             wrong = next(len(row) for row in rows if len(row) != self.dim)
@@ -126,33 +145,89 @@ def path_inside(root: Path, name: Any) -> Path:
     return path
 
 
-def check_image(path: Path) -> int:
-    """Pixels of the longer side; a file that is missing, no image, or too large is refused, from its header alone."""
-    with _open(path) as image:
-        return max(image.size)
+def image_path(content: dict[str, Any], root: Path | None) -> Path:
+    """The file that a line of data names."""
+    if root is None:
+        raise ValueError("an image needs the folder it is in: pass root")
+    return path_inside(root, content["image"])
 
 
-def read_image(path: Path, size: int) -> Tensor:
-    """An image, squeezed to a square: [3, size, size], float32 in [0, 1]."""
+def image_size(path: Path) -> Size:
+    """Width and height of an image as a person sees it, from the header alone.
+
+    A file that is missing, no image, or too large is refused.
+    """
     with _open(path) as image:
+        width, height = image.size
         try:
-            pixels = as_seen(image, (size, size))
-        except Exception as error:  # decoders of damaged files raise nearly anything
-            raise ValueError(f"the image {path.name!r} is damaged ({short(str(error))}): replace it") from None
-    return torch.from_numpy(np.array(pixels)).permute(2, 0, 1).contiguous().float() / 255
+            # Where a PNG says nothing of its camera in front, all of it would be decoded to look behind.
+            turned = (image.format != "PNG" or "exif" in image.info) and image.getexif().get(ORIENTATION, 1) >= 5
+        except Exception:  # such as an orientation that is no number
+            turned = False
+    return (height, width) if turned else (width, height)
 
 
-def as_seen(image: Any, size: tuple[int, int]) -> Any:
+def read_image(path: Path, size: int | Size) -> Tensor:
+    """An image, stretched to a square or to (width, height): [3, height, width], float32 in [0, 1]."""
+    with _decoding(path) as image:
+        return _tensor(as_seen(image, (size, size) if isinstance(size, int) else size))
+
+
+def read_letterboxed(path: Path, canvas: Size) -> tuple[Tensor, Size]:
+    """An image, scaled as a whole into the top left corner of a canvas, and the size it had.
+
+    Args:
+        path: the file.
+        canvas: width and height.
+
+    Returns:
+        [3, height, width], float32 in [0, 1], zero where the image does not reach; and the image's width and height.
+    """
+    with _decoding(path) as image:
+        upright = _upright(image)
+        scale = scale_on(canvas, upright.size)
+        width, height = (max(1, min(round(scale * old), new)) for old, new in zip(upright.size, canvas, strict=True))
+        tensor = torch.zeros(3, canvas[1], canvas[0])
+        tensor[:, :height, :width] = _tensor(_on_white(upright, (width, height)))
+        return tensor, upright.size
+
+
+def as_seen(image: Any, size: Size) -> Any:
     """An image as a person sees it, in RGB: turned as its EXIF says, and on white where it is transparent."""
+    return _on_white(_upright(image), size)
+
+
+def _upright(image: Any) -> Any:
+    """In RGB, or RGBA where there are transparent parts, turned as the EXIF says."""
     from PIL import Image, ImageOps
 
     if image.mode.startswith("I"):  # 16-bit grey, which convert() would clip
         image = Image.fromarray((np.asarray(image) / 256).clip(0, 255).astype(np.uint8))
     ImageOps.exif_transpose(image, in_place=True)
-    seen = image.convert("RGBA" if image.has_transparency_data else "RGB").resize(size, Image.Resampling.BILINEAR)
+    return image.convert("RGBA" if image.has_transparency_data else "RGB")
+
+
+def _on_white(image: Any, size: Size) -> Any:
+    from PIL import Image
+
+    seen = image.resize(size, Image.Resampling.BILINEAR)
     if seen.mode == "RGBA":
         seen = Image.alpha_composite(Image.new("RGBA", size, "white"), seen).convert("RGB")
     return seen
+
+
+def _tensor(image: Any) -> Tensor:
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous().float() / 255
+
+
+@contextmanager
+def _decoding(path: Path) -> Iterator[Any]:
+    """The image, open; where it cannot be decoded the error is one line."""
+    with _open(path) as image:
+        try:
+            yield image
+        except Exception as error:  # decoders of damaged files raise nearly anything
+            raise ValueError(f"the image {path.name!r} is damaged ({short(str(error))}): replace it") from None
 
 
 def _open(path: Path) -> Any:

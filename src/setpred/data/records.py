@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..schema.values import short
+from ..values import check_text, short
 
 SHOWN = 20
 # A line is parsed in memory; 16 MB of JSON can take a few hundred MB as Python objects.
@@ -83,6 +83,8 @@ def parse(text: bytes) -> dict[str, Any]:
     except ValueError as error:
         reason = getattr(error, "msg", "not valid text or numbers")
         raise ValueError(f"not JSON ({reason}): write one object a line") from None
+    if b"\\u" in text:
+        check_text(content)
     if not isinstance(content, dict):
         raise ValueError(f"{short(content)} is not an object: write {{...}} with an input and objects")
     return content

@@ -13,7 +13,7 @@ True
 from .nearness import ContinuityReport, continuity
 from .permutations import Report, Witness, check
 from .probing import hard_sets
-from .sorting import push_apart, sort_jacobian
+from .sort_gradient import push_apart, sort_jacobian
 
 __all__ = [
     "ContinuityReport",

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from .products import SameRows
+
 SetFunction = Callable[..., Tensor]
 
 
@@ -80,7 +82,8 @@ def given_sets(inputs: Tensor) -> Tensor:
 
 def answer(fn: SetFunction, sets: Tensor, *noise: Tensor) -> Tensor:
     """`fn` on copies of its arguments, with an answer of the right shape: `[batch, n, out]`."""
-    out = fn(sets.clone(), *(rows.clone() for rows in noise))
+    with SameRows():
+        out = fn(sets.clone(), *(rows.clone() for rows in noise))
     expected = f"[{sets.shape[0]}, {sets.shape[1]}, out]"
     if not isinstance(out, Tensor):
         raise ValueError(f"fn returned {type(out).__name__}, not a tensor: return {expected}")

@@ -1,5 +1,5 @@
 """Trained predictors as files that run without this package."""
 
-from .files import to_onnx, to_torch
+from .formats import to_onnx, to_torch
 
 __all__ = ["to_onnx", "to_torch"]

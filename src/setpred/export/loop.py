@@ -23,9 +23,10 @@ from torch.fx.passes.dialect.common.cse_pass import CSEPass
 from ..decoder import SetDecoder
 from ..descent import Descent
 from ..errors import UsageError
+from ..image_reader import ImageReader
 from ..inits import GuessedInit
-from ..kernels.routing import torch_collect, torch_route
 from ..kernels.simplex import torch_project_simplex
+from ..kernels.sorting import torch_collect, torch_route
 from ..objective import Objective
 from ..predictor import SetPredictor
 from ..solvers import GradientDescent, Nesterov
@@ -43,22 +44,28 @@ PLAIN: dict[OpOverload, Callable[..., Any]] = {
 def exported(predictor: SetPredictor, example: Tensor, mask: Tensor | None = None) -> ExportedProgram:
     """The predictor as a graph for any batch: inputs, initial sets, iterations (and a mask) → sets.
 
-    Every example starts once, where it is told to: a `Restart` of the decoder is left out.
+    Every example starts once, where it is told to: a `Restart` of the decoder is left out. An `ImageReader` has no
+    initial sets and no iterations: its graph takes images of one size alone.
 
     Args:
-        predictor: with a decoder whose solver is `Nesterov` or `GradientDescent`, its step size a number.
+        predictor: with a decoder whose solver is `Nesterov` or `GradientDescent`, its step size a number, or with an
+            `ImageReader` and no decoder.
         example: an input, `[1, …]`; only its shape matters.
         mask: for input sets of different sizes, `[1, elements]`.
     """
     predictor = deepcopy(predictor).cpu().eval().requires_grad_(False)
     inputs = _twice(predictor.prepared(example.cpu()))
+    if isinstance(predictor.encoder, ImageReader) and predictor.decoder is None:
+        with torch.no_grad():
+            shapes = {"images": {0: Dim("batch")}}
+            return torch.export.export(predictor.encoder, (inputs,), dynamic_shapes=shapes).run_decompositions(PLAIN)
     masks = () if mask is None else (_twice(mask.cpu()),)
     model = PlainPredictor(predictor, inputs, *masks)
     arguments = (inputs, model.start, torch.tensor(2), *masks)
     batch = {0: Dim("batch")}
-    shapes = (batch, batch, None, *(batch for _ in masks))
+    dimensions = (batch, batch, None, *(batch for _ in masks))
     with torch.no_grad():
-        program = torch.export.export(model, arguments, dynamic_shapes={"arguments": shapes})
+        program = torch.export.export(model, arguments, dynamic_shapes={"arguments": dimensions})
         return program.run_decompositions(PLAIN)
 
 

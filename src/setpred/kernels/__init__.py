@@ -1,8 +1,6 @@
 """Compiled kernels for the CPU beside plain torch for every device: the same operation, the same results."""
 
-from .routing import collect, route
-from .simplex import project_simplex, project_simplex_
-from .sort_pool import sort_pool_residual
-from .steps import momentum_steps
+from .simplex import project_simplex
+from .sorting import collect, route
 
-__all__ = ["collect", "momentum_steps", "project_simplex", "project_simplex_", "route", "sort_pool_residual"]
+__all__ = ["collect", "project_simplex", "route"]

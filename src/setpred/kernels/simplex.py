@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .dispatch import direct, numba_runs, readable
+from .jit import direct, numba_runs, readable, refuse_transforms
 
 
 def project_simplex(x: Tensor, total: float = 1.0) -> Tensor:
@@ -20,11 +20,13 @@ def project_simplex(x: Tensor, total: float = 1.0) -> Tensor:
     >>> project_simplex(torch.tensor([0.5, 1.0, -3.0])).tolist()
     [0.25, 0.75, 0.0]
     """
+    refuse_transforms("the projection on the simplex", but_vmap=True)
     return numba_project_simplex(x, total) if direct(x) else _project_simplex(x, total)
 
 
 def torch_project_simplex(x: Tensor, total: float) -> Tensor:
     """The reference: any device, any type, by sorting."""
+    _check(x)
     # Changes nothing but the rounding: what is total below the largest cannot be in the support.
     x = (x - x.amax(dim=-1, keepdim=True)).clamp(min=-total)
     ranked = x.sort(dim=-1, descending=True).values
@@ -49,8 +51,9 @@ def project_simplex_(x: Tensor, total: float = 1.0) -> None:
     >>> sets.tolist()
     [[9.0, 0.25, 0.75, 0.0]]
     """
-    from .compiled import simplex_rows, simplex_scratch
+    from .loops import simplex_rows, simplex_scratch
 
+    _check(x)
     if not in_rows(x):
         raise ValueError(f"x of shape {list(x.shape)} is not made of rows in memory: use project_simplex")
     width, rows = x.shape[-1], _rows(x)
@@ -64,6 +67,12 @@ def in_rows(x: Tensor) -> bool:
         return False
     rows = _rows(x)
     return rows.data_ptr() == x.data_ptr() and (x.shape[-1] <= 1 or rows.stride(1) == 1)
+
+
+def _check(x: Tensor) -> None:
+    """A row needs a number: there is no point of the simplex without one."""
+    if x.ndim == 0 or x.shape[-1] == 0:
+        raise ValueError(f"x has shape {list(x.shape)}: its last dimension needs at least one number")
 
 
 def _rows(x: Tensor) -> Tensor:

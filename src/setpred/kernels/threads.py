@@ -1,4 +1,4 @@
-"""A batch solved in shares, one a core, each core running its own loop from start to end.
+"""A batch solved in slices, one per core, each core running its own loop from start to end.
 
 Cores that meet only once, at the end, wait less than cores that share every matrix product. Plain threads do it:
 the products and the compiled kernels release the interpreter's lock.
@@ -22,17 +22,17 @@ Result = TypeVar("Result")
 WORTH_SHARING = 1 << 16  # numbers of a short kernel; below, waking a second core takes longer than it saves
 
 
-def shares(batch: int, numbers: int | None = None) -> list[slice]:
+def slices(batch: int, numbers: int | None = None) -> list[slice]:
     """The batch cut in as many nearly equal slices as torch may use threads.
 
     With `numbers`, how many a short kernel goes through, a batch that is not worth sharing stays whole.
 
     >>> threads = torch.get_num_threads()
-    >>> len(shares(10 * threads)) == threads
+    >>> len(slices(10 * threads)) == threads
     True
-    >>> shares(1)
+    >>> slices(1)
     [slice(0, 1, None)]
-    >>> shares(10 * threads, numbers=100) == [slice(0, 10 * threads)]
+    >>> slices(10 * threads, numbers=100) == [slice(0, 10 * threads)]
     True
     """
     if numbers is not None and numbers < WORTH_SHARING:

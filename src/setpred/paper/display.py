@@ -8,9 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from . import outcomes
-from .outcomes import Outcome
-from .plan import Run
+from . import trainings
+from .trainings import Outcome, Run
 
 
 class Display:
@@ -54,7 +53,7 @@ class Display:
         if not self.live:
             self.console.print(f"{self.name(run)}: started", highlight=False, soft_wrap=True)
 
-    def progressed(self, run: Run, progress: outcomes.Progress) -> None:
+    def progressed(self, run: Run, progress: trainings.Progress) -> None:
         if run.folder not in self.lines or not progress.step:
             return
         self.first.setdefault(run.folder, progress.step)

@@ -4,49 +4,15 @@ import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, unknown
+from ..tasks import find_task, make_settings
+from ..tasks.settings import Settings, parse_overrides, part_of
 from ..training.run_folder import HARMLESS
-from ..training.settings import Settings, parse_overrides
-from ..training.tasks import find_task, make_settings
 from .published import Cell, Table, find_table
-
-
-@dataclass(frozen=True)
-class Run:
-    """One training: its folder, what is changed in the preset, and how many steps that makes."""
-
-    folder: Path
-    task: str
-    model: str
-    preset: str
-    seed: int
-    changes: Mapping[str, Any]
-    steps: int
-
-    @property
-    def name(self) -> str:
-        return self.folder.name
-
-    @property
-    def order(self) -> dict[str, Any]:
-        """The arguments of `make_settings`."""
-        names = {"task": self.task, "model": self.model, "preset": self.preset, "seed": self.seed}
-        return {**names, "overrides": dict(self.changes)}
-
-    @cached_property
-    def settings(self) -> Settings:
-        return make_settings(**self.order)
-
-    @property
-    def command(self) -> str:
-        """The words that make this run alone."""
-        words = [f"{key}={_word(value)}" for key, value in self.changes.items()]
-        options = ["--model", self.model, "--preset", self.preset, "--seed", str(self.seed), "--out", str(self.folder)]
-        return shlex.join(["setpred", "train", self.task, *words, *options])
+from .trainings import Run, as_word
 
 
 @dataclass(frozen=True)
@@ -75,12 +41,12 @@ class Plan:
 
 
 def told_apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Filters of the table, and settings of the runs, whose names have a dot.
+    """Filters of the table, and settings of the runs, whose names have a dot or are those of parts.
 
     >>> told_apart(["n=4", "optim.lr=1e-3"])
     (['n=4'], ['optim.lr=1e-3'])
     """
-    filters = [word for word in words if "." not in word.partition("=")[0]]
+    filters = [word for word in words if "." not in word.partition("=")[0] and part_of(word.partition("=")[0]) is None]
     return filters, [word for word in words if word not in filters]
 
 
@@ -110,7 +76,7 @@ def make_plan(name: str, words: Sequence[str], out: Path, preset: str = "paper")
     ]
     firsts = {cell.model: (cell, runs[0]) for cell, runs in reversed(planned)}
     comparable = [_same_data(table, cell, run) for cell, run in firsts.values()]
-    departures = [f"preset {preset}"] * (preset != "paper") + [f"{k}={_word(v)}" for k, v in departing.items()]
+    departures = [f"preset {preset}"] * (preset != "paper") + [f"{k}={as_word(v)}" for k, v in departing.items()]
     options = [] if preset == "paper" else ["--preset", preset]
     command = shlex.join(["setpred", "reproduce", name, *words, *options])
     return Plan(table, planned, folder, command, tuple(departures), all(comparable))
@@ -192,13 +158,7 @@ def _seeds(parts: Sequence[str]) -> list[int]:
 
 def _folder_name(table: str, preset: str, departing: Mapping[str, Any]) -> str:
     name = table if preset == "paper" else f"{table}-{preset}"
-    changes = "+".join(f"{key}={_word(value)}" for key, value in departing.items()).replace("/", "_")
+    changes = "+".join(f"{key}={as_word(value)}" for key, value in departing.items()).replace("/", "_")
     if len(changes) > 100:  # file systems end names at 255 bytes
         changes = hashlib.sha1(changes.encode()).hexdigest()[:10]
     return f"{name}+{changes}" if changes else name
-
-
-def _word(value: Any) -> str:
-    """A value as it is written in a command, in one way."""
-    word = str(value)
-    return word.lower() if word in ("None", "True", "False") else word

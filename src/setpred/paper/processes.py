@@ -1,20 +1,28 @@
-"""Many runs at once, a process each."""
+"""Many runs at once, a process each: `python -m setpred.paper.processes FOLDER SETTINGS` trains one of them.
 
-import fcntl
+The standard input of such a process is a pipe whose other end only the parent holds. When the parent ends, however it
+ends, the pipe closes and so does the process; what is lost is the round under way.
+"""
+
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections import deque
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from .display import Display
-from .outcomes import Outcome, read_outcome, read_progress
-from .plan import Run
+from ..tasks import make_settings
+from ..training.run import train
+from ..training.run_lock import RunLockedError, locked_for_a_child, name_holder
+from .trainings import Outcome, Run, read_outcome, record_failure
+
+PARENT_GONE = 3
 
 
 def cores() -> int:
@@ -30,70 +38,56 @@ def gpus() -> list[str]:
     return visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
 
 
-def run_all(runs: Sequence[Run], workers: int | None = None) -> dict[Path, str]:
-    """Train what is not finished, `workers` runs at a time: by default one a GPU, or one a core where there is none.
+class Processes:
+    """Trains `workers` runs at a time on this machine: by default one per GPU, or one per core where there is none."""
 
-    Returns what a person should know of runs that were neither finished nor failed, by their folders. An interrupt
-    ends the processes and goes on to the caller; runs that were under way resume at their last round when asked for
-    again.
-    """
-    outcomes = [read_outcome(run) for run in runs]
-    waiting = deque(outcome.run for outcome in outcomes if not outcome.final)
-    if not waiting:
-        return {}
-    cuda = gpus() if waiting[0].settings.trainer.accelerator != "cpu" else []
-    slots = max(1, min(workers or len(cuda) or cores(), len(waiting)))
-    remarks: dict[Path, str] = {}
-    running: dict[int, tuple[Run, subprocess.Popen[bytes]]] = {}
-    with Display(runs) as shown:
-        for outcome in outcomes:
-            if outcome.final:
-                shown.kept(outcome)
-        try:
-            while waiting or running:
-                for slot in range(slots):
-                    if slot not in running and waiting:
-                        run = waiting.popleft()
-                        process = start(run, max(1, cores() // slots), cuda[slot % len(cuda)] if cuda else None)
-                        if process is None:
-                            remarks[run.folder] = "is being trained by another process"
-                            shown.remark(f"{run.name} {remarks[run.folder]}")
-                        else:
-                            running[slot] = run, process
-                            shown.started(run)
-                time.sleep(0.2)
-                for slot, (run, process) in list(running.items()):
-                    shown.progressed(run, read_progress(run.folder))
-                    if process.poll() is not None:
-                        del running[slot]
-                        outcome = how_it_ended(run, process)
-                        shown.ended(outcome)
-                        if outcome.status == "unfinished":
-                            remarks[run.folder] = outcome.reason
-        finally:
-            for _, process in running.values():
-                end(process)
-    return remarks
+    def __init__(self, workers: int | None = None):
+        self.workers = workers
+        self.slots, self.cuda = 1, list[str]()
+        self.taken: dict[subprocess.Popen[bytes], int] = {}
+
+    def expect(self, runs: Sequence[Run]) -> None:
+        self.cuda = gpus() if runs[0].settings.trainer.accelerator != "cpu" else []
+        self.slots = max(1, min(self.workers or len(self.cuda) or cores(), len(runs)))
+
+    def places(self) -> int:
+        return self.slots
+
+    def start(self, run: Run) -> subprocess.Popen[bytes] | None:
+        slot = min(set(range(self.slots)) - set(self.taken.values()))
+        gpu = self.cuda[slot % len(self.cuda)] if self.cuda else None
+        process = start(run, max(1, cores() // self.slots), gpu)
+        if process is not None:
+            self.taken[process] = slot
+        return process
+
+    def ended(self, trainings: Sequence[subprocess.Popen[bytes]]) -> list[subprocess.Popen[bytes]]:
+        time.sleep(0.2)
+        return [process for process in trainings if process.poll() is not None]
+
+    def outcome(self, training: subprocess.Popen[bytes], run: Run) -> Outcome:
+        del self.taken[training]
+        return how_it_ended(run, training)
+
+    def cancel(self, training: subprocess.Popen[bytes]) -> None:
+        end(training)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
 
 def start(run: Run, threads: int, gpu: str | None) -> subprocess.Popen[bytes] | None:
     """The run's process, or None where another process already trains it.
 
-    The lock belongs to the open file that the child inherits: it is held as long as the child lives, whatever becomes
-    of this process, and no longer.
+    The child inherits the folder's lock, and holds it as long as it lives, whatever becomes of this process.
     """
-    run.folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(run.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        process = _spawn(run, threads, gpu, lock)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{process.pid}\n".encode(), 0)
-        return process
-    except BlockingIOError:
+        with locked_for_a_child(run.folder) as lock:
+            process = _spawn(run, threads, gpu, lock)
+            name_holder(lock, process.pid)
+            return process
+    except RunLockedError:
         return None
-    finally:
-        os.close(lock)
 
 
 def _spawn(run: Run, threads: int, gpu: str | None, lock: int) -> subprocess.Popen[bytes]:
@@ -102,7 +96,7 @@ def _spawn(run: Run, threads: int, gpu: str | None, lock: int) -> subprocess.Pop
         environment["CUDA_VISIBLE_DEVICES"] = gpu
     with (run.folder / "output.txt").open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "setpred.paper.child", str(run.folder), json.dumps(run.order)],
+            [sys.executable, "-m", "setpred.paper.processes", str(run.folder), json.dumps(run.order)],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
@@ -135,3 +129,27 @@ def how_it_ended(run: Run, process: subprocess.Popen[bytes]) -> Outcome:
 
 def _relative(run: Run) -> Path:
     return run.folder.relative_to(Path.cwd()) if run.folder.is_relative_to(Path.cwd()) else run.folder
+
+
+def train_one(folder: Path, order: dict[str, Any]) -> int:
+    """What the process does."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    (folder / "failure.json").unlink(missing_ok=True)
+    settings = make_settings(**order)
+    try:
+        train(settings, folder, resume=True, quiet=True, held=True)
+    except Exception as error:
+        traceback.print_exc()
+        record_failure(folder, settings, error)
+        return 1
+    return 0
+
+
+def _end_with_parent() -> None:
+    # os.read, not sys.stdin: a thread that waits inside a buffered reader would hold its lock when Python ends.
+    os.read(0, 1)
+    os._exit(PARENT_GONE)
+
+
+if __name__ == "__main__":
+    sys.exit(train_one(Path(sys.argv[1]), json.loads(sys.argv[2])))

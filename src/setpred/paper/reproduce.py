@@ -5,9 +5,10 @@ from itertools import product
 from pathlib import Path
 
 from ..errors import UsageError
-from . import ray_runs
 from .plan import make_plan, told_apart
-from .processes import run_all
+from .processes import Processes
+from .ray_cluster import RayCluster
+from .scheduler import run_all
 from .tables import Comparison, compare
 from .writers import check_names, write
 
@@ -38,12 +39,9 @@ def run_tables(
     if to and len(plans) > 1:
         raise UsageError(f"{len(plans)} tables do not fit into one file: use --keep FOLDER, or give each setting once")
     runs = list({run.folder: run for plan in plans for run in plan.runs}.values())
-    if workers == 0:
-        remarks = {}
-    elif ray is None:
-        remarks = run_all(runs, workers)
-    else:
-        remarks = ray_runs.run_all(runs, ray, workers)
+    remarks = {}
+    if workers != 0:
+        remarks = run_all(runs, Processes(workers) if ray is None else RayCluster(ray, workers))
     comparisons = [compare(plan, remarks) for plan in plans]
     if workers == 0:
         comparisons = [begun for comparison in comparisons if (begun := comparison.begun()).rows]

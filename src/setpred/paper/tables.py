@@ -7,9 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ..errors import UsageError
-from .outcomes import Outcome, read_outcome
 from .plan import Plan
 from .published import Cell, Table
+from .trainings import Outcome, read_outcome
 
 BETTER, WITHIN, WORSE = "better", "within 2σ", "worse"
 

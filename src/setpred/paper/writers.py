@@ -80,6 +80,24 @@ def write(comparison: Comparison, path: Path) -> None:
         temporary.write_text(WRITERS[path.suffix](comparison), encoding="utf-8")
 
 
+def keep(comparison: Comparison, folder: Path) -> list[Path]:
+    """Write `folder/table.{md,tex,csv,json}` and `folder/curves/RUN.csv`; returns the files written.
+
+    The JSON file says for each run the command, commit, seed, seconds and hardware, failures included.
+    """
+    written = []
+    for suffix in WRITERS:
+        written.append(folder / f"table{suffix}")
+        write(comparison, written[-1])
+    for outcome in comparison.outcomes:
+        curve = outcome.run.folder / "metrics.csv"
+        if outcome.status != "unfinished" and curve.exists():
+            written.append(folder / "curves" / f"{outcome.run.name}.csv")
+            with replacing(written[-1]) as temporary:
+                temporary.write_bytes(curve.read_bytes())
+    return written
+
+
 def _header(table: Table) -> list[str]:
     return ["model (paper)", "ours", *table.axes, "published", "obtained", "seeds", "verdict"]
 

@@ -3,6 +3,6 @@
 All computing is done here, by requests that carry everything they need: nothing is remembered between them.
 """
 
-from .pretrained import pretrained
+from .zoo import pretrained
 
 __all__ = ["pretrained"]

@@ -19,12 +19,12 @@ sets, mask = sp.pad_sets([points], size=16)
 
 start = {spread:g} * torch.randn(16, 2, generator=torch.Generator().manual_seed({seed}))
 solver = sp.Nesterov(steps={iterations}, lr={step:g}, momentum={momentum:g})
-decoder = sp.SetDecoder(model.decoder.encoder, size=16, dim=2, solver=solver)
+decoder = sp.SetDecoder(model.decoder.encoder, solver=solver)
 solution = decoder.solve(model.encode(sets, mask), mask, init=start, trace=True)
 
 print(solution.sets[0, : len(points)])
 print("inner loss", solution.loss.item())
-print("set error", sp.hungarian_loss(solution.sets, sets, mask=mask, prediction_mask=mask).item())
+print("set error", sp.hungarian_loss(solution.sets, sets, mask=mask).item())
 """
 
 
@@ -33,13 +33,14 @@ def scene_code(seed: int, index: int, steps: int) -> str:
 from setpred.data.scenes import Scenes
 from setpred.play import pretrained
 
-model = pretrained("scenes")
-image, truth, _ = Scenes(size=64, seed={seed})[{index}]
-(objects,) = model.predict(image[None], steps={steps})
+reader, sets = pretrained("scenes"), pretrained("scene-sets")
+image, truth, _ = Scenes(size=(192, 128), seed={seed})[{index}]
+(objects,) = reader.predict(image[None])  # read from the image
 for thing in objects:
     print(thing)
 
-solution = model.decoder.solve(model.encode(image[None]), steps={steps}, trace=True)  # every iterate
+z = sets.encode(reader.schema.encode_batch([objects])[0])  # the set as one vector, to be found again from noise
+solution = sets.decoder.solve(z, steps={steps}, trace=True)  # every iterate
 """
 
 
@@ -49,11 +50,15 @@ from pathlib import Path
 from setpred.data.inputs import read_image
 from setpred.play import pretrained
 
-model = pretrained("scenes")
-image = read_image(Path("your-picture.png"), size=64)
-(objects,) = model.predict(image[None], steps={steps})
+reader, sets = pretrained("scenes"), pretrained("scene-sets")
+image = read_image(Path("your-picture.png"), size=(192, 128))
+print("strangeness", reader.encoder.strangeness(image[None]).item())  # above 1: unlike what it was trained on
+(objects,) = reader.predict(image[None])
 for thing in objects:
     print(thing)
+
+z = sets.encode(reader.schema.encode_batch([objects])[0])  # the set as one vector, to be found again from noise
+solution = sets.decoder.solve(z, steps={steps}, trace=True)  # every iterate
 """
 
 
@@ -92,7 +97,6 @@ from setpred.training.run_folder import load_run
 settings, experiment = load_run(Path({str(path)!r}), {changes})
 example = [part[{index} : {index + 1}] for part in experiment.split("test")]
 with torch.no_grad():
-    inputs = example if settings.task == "autoencoding" else example[:1]
-    print(experiment(*inputs))
+    print(experiment.sets(example))
     print(experiment.judge(example))
 """

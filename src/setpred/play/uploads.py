@@ -1,10 +1,10 @@
-"""Pictures from strangers: looked at before they are decoded, and never written anywhere."""
+"""Pictures that visitors send, which are checked before they are decoded and never kept."""
 
 import io
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from torch import Tensor
 
 from ..data.inputs import FORMATS, as_seen
@@ -12,10 +12,14 @@ from ..errors import UsageError
 
 MAX_BYTES = 8_000_000
 MAX_SIDE = 4096
+SURROUNDINGS = (110, 110, 110)
+"""The colour of the bars."""
 
 
 def read_upload(content: bytes, shown: tuple[int, int] = (480, 320)) -> Image.Image:
-    """The picture in `content`, small; anything else gets a line that says what is wrong.
+    """The picture in `content`, small, in a frame of another shape with bars beside it.
+
+    Anything else gets a line that says what is wrong.
 
     Its kind is taken from its first bytes, never from its name. What a file claims to hold is compared with the
     limits before a pixel is decoded, so that a small file cannot ask for a large memory.
@@ -26,15 +30,20 @@ def read_upload(content: bytes, shown: tuple[int, int] = (480, 320)) -> Image.Im
     try:
         with Image.open(io.BytesIO(content), formats=FORMATS) as image:
             image.draft("RGB", shown)  # a JPEG is decoded at a fraction of its size
-            return as_seen(image, shown)
+            ImageOps.exif_transpose(image, in_place=True)
+            scale = min(side / own for side, own in zip(shown, image.size, strict=True))
+            width, height = (max(1, round(scale * own)) for own in image.size)
+            frame = Image.new("RGB", shown, SURROUNDINGS)
+            frame.paste(as_seen(image, (width, height)), ((shown[0] - width) // 2, (shown[1] - height) // 2))
+            return frame
     except Exception as error:  # decoders of damaged files raise nearly anything
         raise UsageError(f"the picture is damaged ({type(error).__name__}): try another one") from None
 
 
-def as_input(image: Image.Image, size: int) -> Tensor:
-    """What a model sees of a picture: `[1, 3, size, size]` in bytes."""
-    squeezed = image.resize((size, size), Image.Resampling.BILINEAR)
-    return torch.from_numpy(np.array(squeezed)).permute(2, 0, 1)[None].contiguous()
+def as_input(image: Image.Image, size: tuple[int, int]) -> Tensor:
+    """What a model sees of a picture, (width, height) in pixels: `[1, 3, height, width]` in bytes."""
+    small = image.resize(size, Image.Resampling.BILINEAR)
+    return torch.from_numpy(np.array(small)).permute(2, 0, 1)[None].contiguous()
 
 
 def _look(content: bytes) -> None:

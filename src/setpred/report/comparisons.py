@@ -1,11 +1,15 @@
-"""Bar charts of models against each other: the paper's Figures 1 to 3 from our runs, and accuracies."""
+"""Models against each other, averaged over seeds: bars of a task's metric, and the paper's Figures 1 to 3."""
 
-from collections.abc import Sequence
-from statistics import fmean
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from .averages import Average, Published
-from .look import INK, MUTED, PAPER, legend_below, model_style, panel
+from ..paper.published import TABLES, find_table
+from ..tasks import make_settings
+from ..tasks.settings import flatten, to_dict
+from ..views.style import INK, MUTED, PAPER, legend_below, model_style, panel
 from .runs import Run, grouped, label, problem_letters
 
 if TYPE_CHECKING:
@@ -15,6 +19,67 @@ if TYPE_CHECKING:
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 # A bar's length means something only on a linear axis, as long as the shortest can still be seen.
 LINEAR_UP_TO = 8
+
+
+@dataclass
+class Published:
+    """A published cell, in the units of our metrics."""
+
+    mean: float
+    std: float
+
+
+@dataclass
+class Average:
+    """A setting: one of its runs, the metric of each seed that ended in a number, and the published cell if any."""
+
+    run: Run
+    values: list[float]
+    published: Published | None
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.values)
+
+    @property
+    def std(self) -> float:
+        return stdev(self.values) if len(self.values) > 1 else 0.0
+
+
+def averages(runs: Iterable[Run]) -> list[Average]:
+    """One for each setting with a finished run of a task that was published."""
+    found = []
+    for group in grouped((run for run in runs if run.finished), lambda run: run.setting):
+        values = [run.score for run in group]
+        values = [value for value in values if math.isfinite(value)]
+        if values:
+            found.append(Average(group[0], values, published(group[0])))
+    return found
+
+
+def published(run: Run) -> Published | None:
+    """What the paper says about exactly this setting."""
+    if run.task not in TABLES or run.settings.preset != "paper":
+        return None
+    table = find_table(run.task)
+    examples = make_settings(run.task, preset="paper").data.train
+    for cell in table.cells:
+        ours = table.models.get(cell.model)
+        if ours is None or ours.model != run.model or cell.mean is None or not cell.certain:
+            continue
+        if cell.metric != run.kind.metric:
+            continue
+        changes = {**ours.changes, **table.changes(cell, ours, examples)}
+        if any(run[key] != value for key, value in changes.items()):
+            continue
+        settings = make_settings(run.task, ours.model, "paper", run.settings.seed, changes)
+        apart = ("trainer.", "data.")
+        same = all(run[key] == value for key, value in flatten(to_dict(settings)).items() if not key.startswith(apart))
+        if same and table.same_data(run.settings.data, settings.data):
+            return Published(cell.mean / table.scale, (cell.std or 0.0) / table.scale)
+    return None
+
+
 Bar = tuple[str, Average]
 """A bar's name in the legend, and what it shows."""
 
@@ -100,21 +165,27 @@ def relative_losses(shown: Sequence[Average], fixed: str, value: int) -> "Figure
     return figure
 
 
-def accuracies(shown: Sequence[Average]) -> "Figure":
-    """Share of test sets that are entirely right, a bar a model."""
-    ordered = sorted(shown, key=lambda a: a.mean)
+def bars(shown: Sequence[Average]) -> "Figure":
+    """The metric that the task compares models by, a bar per model; fractions in percent."""
+    kind = shown[0].run.kind
+    ordered = sorted(shown, key=lambda a: a.mean, reverse=kind.lower_is_better)
     runs = [average.run for average in shown]
+    fraction = not kind.lower_is_better
+    scale = 100 if fraction else 1
     figure, axes = panel(height=1.1 + 0.34 * len(ordered))
+    most = 100 if fraction else max(average.mean for average in ordered)
     for place, average in enumerate(ordered):
         colour, _ = model_style(average.run.model)
-        axes.barh(place, 100 * average.mean, color=colour, height=0.62)
-        axes.scatter([100 * v for v in average.values], [place] * len(average.values), s=7, color=INK, zorder=3)
-        axes.text(101.5, place, f"{100 * average.mean:.1f}", va="center", fontsize=8.5, clip_on=False)
+        axes.barh(place, scale * average.mean, color=colour, height=0.62)
+        axes.scatter([scale * v for v in average.values], [place] * len(average.values), s=7, color=INK, zorder=3)
+        number = f"{100 * average.mean:.1f}" if fraction else f"{average.mean:.3g}"
+        axes.text(1.015 * most, place, number, va="center", fontsize=8.5, clip_on=False)
         if average.published is not None:
-            mean, std = 100 * average.published.mean, 100 * average.published.std
+            mean, std = scale * average.published.mean, scale * average.published.std
             axes.errorbar(mean, place, xerr=std, **_published_style())
     axes.set_yticks(range(len(ordered)), [label(average.run, runs) for average in ordered])
-    axes.set(xlim=(0, 100), title="Test sets entirely right, %")
+    named = "Test sets entirely right" if kind.metric == "accuracy" else kind.metric.capitalize()
+    axes.set(xlim=(0, most), title=f"{named}, %" if fraction else named)
     axes.grid(False, axis="y")
     return figure
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .evidence import Evidence
-from .look import INK, MUTED, PAPER, legend_below, model_style, panel, plain
+from ..views.style import INK, MUTED, PAPER, legend_below, model_style, panel, plain
+from .predictions import Predictions
 from .runs import Run, label, problem_letters
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ def accuracy_curves(runs: Sequence[Run]) -> "Figure":
     return figure
 
 
-def inner_optimisation(shown: Sequence[Evidence], what: str) -> "Figure":
+def inner_optimisation(shown: Sequence[Predictions], what: str) -> "Figure":
     """`what` is objective or error: its median over the examples and the range of the middle half."""
     figure, axes = panel(height=3.3)
-    runs = [evidence.run for evidence in shown]
+    runs = [predictions.run for predictions in shown]
     medians: list[float] = []
-    for evidence, (run, name, mark) in zip(shown, _marked(runs), strict=True):
-        assert evidence.descent is not None
-        low, middle, high = _quartiles(getattr(evidence.descent, what))
+    for predictions, (run, name, mark) in zip(shown, _marked(runs), strict=True):
+        assert predictions.descent is not None
+        low, middle, high = _quartiles(getattr(predictions.descent, what))
         medians += middle.tolist()
         colour, dashes = model_style(run.model)
         iterations = range(len(middle))

@@ -6,15 +6,10 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
-from .evidence import wrong_numbers
-from .look import VARIABLES, as_svg, model_style
+from ..views.style import VARIABLES, as_svg, model_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-TINTS = ("blue", "orange", "green", "purple", "vermilion", "sky", "brown", "grey")
 
 
 @dataclass
@@ -78,27 +73,9 @@ def cards(inside: Sequence[str]) -> str:
     return f'<div class="cards">{"".join(inside)}</div>'
 
 
-def numbered(title: str, note: str, classes: Tensor, numbers: Tensor) -> str:
-    """A card with the numbers that the elements of each class got, sorted, the wrong ones marked."""
-    rows = []
-    for which in classes.unique().tolist():
-        got = numbers[classes == which].sort().values
-        wrong = wrong_numbers(got.new_zeros(len(got)), got).tolist()
-        missing = sorted(set(range(len(got))) - set(got.tolist()))
-        chips = "".join(
-            f'<span class="chip{" wrong" if bad else ""}">{number}</span>'
-            for number, bad in zip(got.tolist(), wrong, strict=True)
-        )
-        gone = f'<span class="missing">missing {", ".join(map(str, missing))}</span>' if missing else ""
-        tint = TINTS[which % len(TINTS)]
-        rows.append(f'<div class="class" style="--tint:var(--{tint})"><b>{_letter(which)}</b>{chips}{gone}</div>')
-    inside = "".join(rows)
-    return f'<div class="card"><h4>{escape(title)}</h4><span class="quiet">{escape(note)}</span>{inside}</div>'
-
-
 def document(title: str, lead: str, sections: Sequence[Section], footer: str) -> str:
     """The whole page; everything it needs is inside it."""
-    css = (files(__package__) / "page.css").read_text()
+    css = (files(__package__) / "page.css").read_text(encoding="utf-8")
     links = "".join(f'<a href="#{section.anchor}">{escape(section.title)}</a>' for section in sections)
     body = "".join(section.html() for section in sections)
     return (
@@ -108,7 +85,3 @@ def document(title: str, lead: str, sections: Sequence[Section], footer: str) ->
         f"<header><h1>{escape(title)}</h1><p>{escape(lead)}</p><nav>{links}</nav></header>"
         f"{body}<footer><p>{escape(footer)}</p></footer></main></body></html>\n"
     )
-
-
-def _letter(number: int) -> str:
-    return chr(ord("a") + number) if number < 26 else str(number)

@@ -1,18 +1,24 @@
 """The report: from run folders to one HTML page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ..errors import UsageError
 from ..files import replacing
-from .evidence import Evidence, gather
-from .look import style
+from ..views.style import style
 from .markup import Drawing, Section, document, paragraph
+from .predictions import Predictions, predict_examples
 from .runs import Run, grouped, in_order, read_run
 from .sections import compared, examples, failures, inner, learning, overview
 
 
-def report(runs: Iterable[Path], out: Path, figures: Path | None = None, title: str = "Set prediction report") -> Path:
+def report(
+    runs: Iterable[Path],
+    out: Path,
+    figures: Path | None = None,
+    title: str = "Set prediction report",
+    more: Sequence[Callable[[], Section]] = (),
+) -> Path:
     """Write one self-contained page about any runs, finished or not, and return where it is.
 
     Args:
@@ -20,6 +26,7 @@ def report(runs: Iterable[Path], out: Path, figures: Path | None = None, title: 
         out: the HTML file.
         figures: a folder for the figures as PNG files as well.
         title: the heading of the page.
+        more: further sections, each drawn when the page is.
     """
     paths = list(dict.fromkeys(Path(path) for path in runs))
     if not paths:
@@ -30,6 +37,7 @@ def report(runs: Iterable[Path], out: Path, figures: Path | None = None, title: 
     shown, trouble = gather_all(read)
     with style():
         sections = [overview(read), compared(read), learning(read), inner(shown), examples(shown), failures(shown)]
+        sections += [section() for section in more]
         sections[0].blocks += [paragraph(text, quiet=True) for text in trouble]
         sections = [section for section in sections if section.blocks]
         page = document(title, lead(read), sections, footer(read))
@@ -40,17 +48,17 @@ def report(runs: Iterable[Path], out: Path, figures: Path | None = None, title: 
     return out
 
 
-def gather_all(runs: Sequence[Run]) -> tuple[list[Evidence], list[str]]:
+def gather_all(runs: Sequence[Run]) -> tuple[list[Predictions], list[str]]:
     """Predictions of the first finished seed of each setting, and what could not be predicted."""
     shown, trouble = [], []
     for group in grouped((run for run in runs if run.finished), lambda run: run.setting):
         try:
-            evidence = gather(group[0])
+            predictions = predict_examples(group[0])
         except ValueError as error:  # a trained model may hold NaN, or its weights be damaged: the rest still counts
             trouble.append(f"{group[0].path.name} is not shown in pictures: {error}")
             continue
-        if evidence is not None:
-            shown.append(evidence)
+        if predictions is not None:
+            shown.append(predictions)
     return shown, trouble
 
 

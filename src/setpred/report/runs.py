@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from ..tasks import Task, find_task, make_settings
+from ..tasks.settings import Settings, flatten, part_of, to_dict
 from ..training.run_folder import HARMLESS, read_config, read_result
-from ..training.settings import Settings, flatten, to_dict
-from ..training.tasks import find_task, make_settings
 
 NAMES = {
     "idspn": "iDSPN + momentum",
@@ -59,6 +59,11 @@ class Run:
         return bool(self.result)
 
     @property
+    def seconds(self) -> float:
+        """How long it took, or has taken so far."""
+        return self.result.get("seconds") or (self.curve.get("seconds") or [0.0])[-1]
+
+    @property
     def task(self) -> str:
         return self.settings.task
 
@@ -72,7 +77,22 @@ class Run:
 
     @property
     def iterates(self) -> bool:
-        return find_task(self.task).iterates(self.model)
+        return self.kind.iterates(self.model)
+
+    @property
+    def kind(self) -> Task:
+        """The task, as it is described."""
+        return find_task(self.task)
+
+    @property
+    def score(self) -> float:
+        """The metric that models of its task are compared by; NaN where it is missing."""
+        return self.metric(self.kind.metric)
+
+    @property
+    def problem_name(self) -> str:
+        """The task and its data in words."""
+        return f"{self.task.capitalize()}, {self.kind.problem(self.settings)}"
 
     @property
     def problem(self) -> tuple[Hashable, ...]:
@@ -92,8 +112,9 @@ class Run:
         """What was asked for beyond the preset and the model."""
         s = self.settings
         # What is picked for a folder of one's own follows from what is in it.
-        data = {key: value for key, value in self.asked.items() if key.startswith("data.")}
-        usual = flatten(to_dict(make_settings(s.task, s.model, s.preset, s.seed, data if s.task == "folder" else {})))
+        follows = self.kind.describe is not None
+        data = {key: value for key, value in self.asked.items() if follows and key.startswith("data.")}
+        usual = flatten(to_dict(make_settings(s.task, s.model, s.preset, s.seed, data)))
         return {
             key: value
             for key, value in self.asked.items()
@@ -122,7 +143,7 @@ def read_curve(path: Path) -> dict[str, list[float]]:
     if not path.exists():
         return {}
     try:
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         return {name: [float(row[name] or "nan") for row in rows] for name in (rows[0] if rows else {})}
     except (ValueError, TypeError, UnicodeDecodeError) as error:
@@ -171,23 +192,10 @@ def grouped(runs: Iterable[Run], by: Callable[[Run], Hashable]) -> list[list[Run
     return list(groups.values())
 
 
-def problem_name(run: Run) -> str:
-    """The data in words."""
-    if run.task == "autoencoding":
-        return f"sets of {run['data.n']} elements in {run['data.d']} dimensions"
-    if run.task == "numbering":
-        return f"{run['data.n']} elements of {run['data.classes']} classes, {run['data.train']:,} training examples"
-    if run.task == "clevr":
-        scenes = "rendered scenes" if run["data.source"] == "scenes" else run["data.source"]
-        seen = f"images of {run['data.size']}×{run['data.size']} pixels" if run["data.images"] else "no images"
-        return f"{scenes}, {seen}, {run['data.train']:,} to train on"
-    return f"{Path(run['data.folder']).name}, {run['data.kind']} inputs, {run['data.train']:,} to train on"
-
-
 def problem_letters(run: Run) -> str:
     """The data in the paper's letters, for the title of a panel."""
     sizes = [f"{SHORT[key]}={run[key]}" for key in ("data.n", "data.d", "data.classes") if run[key] is not None]
-    return ", ".join(sizes) or (Path(run["data.folder"]).name if run.task == "folder" else run.task)
+    return ", ".join(sizes) or (Path(run["data.folder"]).name if run["data.folder"] else run.task)
 
 
 def in_order(runs: list[Run]) -> list[Run]:
@@ -203,7 +211,7 @@ def in_order(runs: list[Run]) -> list[Run]:
 
 def _has(run: Run, key: str) -> bool:
     """Whether its task and its model have such a setting, be it none."""
-    return key in run.asked and (run.iterates or not key.startswith(("solver.", "adjoint.", "init.", "restart.")))
+    return key in run.asked and (run.iterates or part_of(key) is None)
 
 
 def _short(value: Any) -> str:

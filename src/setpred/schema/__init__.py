@@ -1,8 +1,7 @@
 """Typed elements: objects with named fields to rows of numbers, and back."""
 
-from .attributes import Category, Count, Flag
-from .continuous import Angle, Real
+from .attributes import Attribute, Category, Count, Flag
 from .element import Schema
-from .field import Attribute, Field
+from .fields import Angle, Field, Real
 
 __all__ = ["Angle", "Attribute", "Category", "Count", "Field", "Flag", "Real", "Schema"]

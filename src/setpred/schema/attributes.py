@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import difflib
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..constraints import Box, Constraint, Simplex
-from .field import MAX_DIM, Attribute
-from .values import check_whole, finite, keep_positive, listing, plain, short
+from ..notices import renamed_arguments
+from ..values import check_whole, finite, listing, plain, short
+from .fields import MAX_DIM, Field, keep_positive
 
 
+class Attribute(Field):
+    """A field with finitely many values: right or wrong, with nothing between."""
+
+    @abstractmethod
+    def ids(self, numbers: Tensor) -> Tensor:
+        """Which of the values, as whole numbers: [..., dim] -> [...]."""
+
+    def closeness(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
+        return ((self.ids(prediction) == self.ids(target)) & prediction.isfinite().all(-1)).to(prediction)
+
+    @abstractmethod
+    def probability(self, numbers: Tensor) -> Tensor:
+        """How sure the numbers are of that value, in [0, 1]: [..., dim] -> [...]."""
+
+
+@renamed_arguments(share="weight")
 @dataclass(frozen=True, init=False)
 class Category(Attribute):
     """One of several names (text or whole numbers), encoded one-hot.
@@ -30,9 +49,9 @@ class Category(Attribute):
     """
 
     names: tuple[str | int, ...]
-    share: float
+    weight: float = 1.0
 
-    def __init__(self, *names: str | int, share: float = 1.0) -> None:
+    def __init__(self, *names: str | int, weight: float = 1.0) -> None:
         if not 1 <= len(names) <= MAX_DIM:
             raise ValueError(f"names has {len(names)} values: list 1 to {MAX_DIM}")
         for name in names:
@@ -42,8 +61,15 @@ class Category(Attribute):
             twice = next(name for i, name in enumerate(names) if name in names[:i])
             raise ValueError(f"names holds {short(twice)} twice: list each value once")
         object.__setattr__(self, "names", names)
-        object.__setattr__(self, "share", share)
-        keep_positive(self, "share")
+        object.__setattr__(self, "weight", weight)
+        keep_positive(self, "weight")
+
+    @classmethod
+    def _build(cls, **arguments: Any) -> Self:
+        names = arguments.pop("names")
+        if not isinstance(names, list | tuple):
+            raise ValueError(f"names is {short(names)}: list the values of the category")
+        return cls(*names, **arguments)
 
     @property
     def dim(self) -> int:
@@ -79,10 +105,17 @@ class Category(Attribute):
     def decode(self, numbers: Tensor) -> list[Any]:
         return [self.names[i] for i in self.ids(numbers).tolist()]
 
+    def activate(self, raw: Tensor) -> Tensor:
+        return raw.softmax(-1)
+
+    def error(self, raw: Tensor, target: Tensor) -> Tensor:
+        return -(raw.log_softmax(-1) * target).sum(-1)
+
     def constraint(self) -> Constraint:
         return Simplex()
 
 
+@renamed_arguments(share="weight")
 @dataclass(frozen=True)
 class Flag(Attribute):
     """True or false, encoded as 1 or 0.
@@ -91,10 +124,10 @@ class Flag(Attribute):
     ([1.0], [False, True])
     """
 
-    share: float = 1.0
+    weight: float = 1.0
 
     def __post_init__(self) -> None:
-        keep_positive(self, "share")
+        keep_positive(self, "weight")
 
     @property
     def dim(self) -> int:
@@ -116,10 +149,18 @@ class Flag(Attribute):
     def decode(self, numbers: Tensor) -> list[Any]:
         return self.ids(numbers).bool().tolist()
 
+    def activate(self, raw: Tensor) -> Tensor:
+        return raw.sigmoid()
+
+    def error(self, raw: Tensor, target: Tensor) -> Tensor:
+        raw, target = torch.broadcast_tensors(raw[..., 0], target[..., 0])
+        return F.binary_cross_entropy_with_logits(raw, target, reduction="none")
+
     def constraint(self) -> Constraint:
         return Box(0.0, 1.0)
 
 
+@renamed_arguments(share="weight")
 @dataclass(frozen=True)
 class Count(Attribute):
     """A whole number from 0 to `max`, encoded as a fraction of `max`.
@@ -129,12 +170,12 @@ class Count(Attribute):
     """
 
     max: int
-    share: float = 1.0
+    weight: float = 1.0
 
     def __post_init__(self) -> None:
         # Beyond a million a 32-bit fraction no longer tells neighbours apart safely.
         check_whole("max", self.max, 1_000_000)
-        keep_positive(self, "share")
+        keep_positive(self, "weight")
 
     @property
     def dim(self) -> int:

@@ -1,29 +1,28 @@
-"""The schema: which fields an object has, and where each lies in an element."""
+"""The schema: objects with named fields to elements of a set, and back."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from math import isnan
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from ..constraints import Box, Constraint, Fields
-from ..tensors import widest
-from .continuous import Real
-from .field import Attribute, Field
-from .plain import arguments_from_dict, field_to_dict
-from .values import check_whole, short
+from ..values import check_whole, short
+from .attributes import Attribute, Category, Count, Flag
+from .fields import Angle, Field, Real
+from .layout import Layout
 
 MAX_NUMBERS = 1 << 24
-RESERVED = ("presence", "confidence")
+KINDS: dict[str, type[Field]] = {kind.__name__.lower(): kind for kind in (Real, Category, Flag, Count, Angle)}
+"""The fields that a schema in a file may have."""
 
 
-class Schema:
+class Schema(Layout):
     """The fields of an object in the order of their numbers, and the largest set.
 
     With `presence`, the last number of an element is 1 for an object and 0 for none, and an absent
@@ -47,31 +46,8 @@ class Schema:
         self, fields: Mapping[str, Field], size: int, presence: bool = True, position: str | None = None
     ) -> None:
         check_whole("size", size, MAX_NUMBERS)
-        if not fields:
-            raise ValueError("fields is empty: an element needs at least one field")
-        for name, field in fields.items():
-            if not isinstance(name, str) or name in RESERVED:
-                raise ValueError(f"fields has the name {short(name)}: use text other than {' or '.join(RESERVED)}")
-            if not isinstance(field, Field):
-                raise ValueError(f"fields[{short(name)}] is {short(field)}: use Real, Category, Flag, Count or Angle")
-        reals = [name for name, field in fields.items() if isinstance(field, Real)]
-        if position is not None and position not in reals:
-            raise ValueError(f"position {short(position)} is not a Real field: name one of {reals} or leave it out")
-        if not isinstance(presence, bool):
-            raise ValueError(f"presence is {short(presence)}: use true or false")
-        self.fields = dict(fields)
+        super().__init__(fields, presence, position)
         self.size = size
-        self.presence = presence
-        self.position_field = position if position is not None else next(iter(reals), None)
-        self.slices: dict[str, slice] = {}
-        start = 0
-        for name, field in self.fields.items():
-            self.slices[name] = slice(start, start + field.dim)
-            start += field.dim
-        if presence:
-            self.slices["presence"] = slice(start, start + 1)
-            start += 1
-        self.dim = start
         if size * self.dim > MAX_NUMBERS:
             raise ValueError(f"size {size} × {self.dim} numbers an element is too large: lower size or dim")
 
@@ -136,7 +112,9 @@ class Schema:
 
     def decode_batch(self, sets: Tensor, threshold: float = 0.5) -> list[list[dict[str, Any]]]:
         """Sets [batch, size, dim] to one list of objects each."""
-        sets = self._check(sets).detach().cpu()
+        sets = self.checked(sets).detach().cpu()
+        if isnan(threshold):
+            raise ValueError("threshold is not a number: elements whose presence is at least this count as objects")
         if sets.dim() != 3:
             raise ValueError(f"decode_batch takes [batch, size, dim], this is {list(sets.shape)}: use decode for one")
         if not sets.isfinite().all():
@@ -153,88 +131,21 @@ class Schema:
         objects = ({**_row(values, i), "confidence": _row(sure, i)} for i in range(len(elements)))
         return [list(islice(objects, count)) for count in there.sum(1).tolist()]
 
-    def attributes(self, elements: Tensor) -> Tensor:
-        """Whole numbers for what must match exactly: [..., dim] -> [..., categories + flags + counts]."""
-        elements = self._check(elements)
-        ids = [
-            field.ids(elements[..., self.slices[name]])
-            for name, field in self.fields.items()
-            if isinstance(field, Attribute)
-        ]
-        return torch.stack(ids, -1) if ids else elements.new_zeros((*elements.shape[:-1], 0), dtype=torch.long)
-
-    def position(self, elements: Tensor) -> Tensor:
-        """The position field in the units of the data: [..., dim] -> [..., k]; k = 0 without one."""
-        elements = self._check(elements)
-        if self.position_field is None:
-            return elements[..., :0]
-        field = self.fields[self.position_field]
-        assert isinstance(field, Real)
-        return field.restore(widest(elements[..., self.slices[self.position_field]]))
-
-    def confidence(self, elements: Tensor) -> Tensor:
-        """What detections are ranked by, the raw presence: [..., dim] -> [...]; 1 without presence."""
-        elements = self._check(elements)
-        return elements[..., -1] if self.presence else torch.ones_like(elements[..., -1])
-
-    def matches(self, prediction: Tensor, target: Tensor, distance: float = float("inf")) -> Tensor:
-        """Where all attributes agree and the positions are within `distance`, in the units of the data.
-
-        The arguments broadcast: [batch, n, 1, dim] with [batch, 1, m, dim] compares all pairs.
-        Presence is not looked at.
-        """
-        same = (self.attributes(prediction) == self.attributes(target)).all(-1)
-        apart = (self.position(prediction) - self.position(target)).norm(dim=-1)
-        return same & (apart <= distance)
-
-    def closeness(self, prediction: Tensor, target: Tensor, tolerance: float = 0.1) -> Tensor:
-        """How far each field is right, in [0, 1]: [..., dim] and [..., dim] -> [..., fields]; arguments broadcast.
-
-        It is 1 for equal values. Categories, flags and counts have 0 otherwise; numbers and angles have ½ where they
-        are `tolerance` of their scale apart (at 0.1, a twentieth of a range). Presence is not looked at.
-        """
-        if not tolerance > 0:
-            raise ValueError(f"tolerance is {tolerance}: use a number above 0")
-        prediction, target = self._check(prediction), self._check(target)
-        fields = ((field, self.slices[name]) for name, field in self.fields.items())
-        return torch.stack([field.closeness(prediction[..., s], target[..., s], tolerance) for field, s in fields], -1)
-
     @property
-    def shares(self) -> Tensor:
-        """What each field counts in a score, in sum 1: [fields]."""
-        shares = torch.tensor([float(field.share) for field in self.fields.values()])
-        return shares / shares.sum()
+    def pixel_fields(self) -> list[str]:
+        """The fields that are places in an image, in the pixels of its file."""
+        return [name for name, field in self.fields.items() if isinstance(field, Real) and field.pixels]
 
-    @property
-    def weights(self) -> Tensor:
-        """The weight of each number in the loss [dim]: its field's share, 1 for the presence."""
-        shares = [field.share for field in self.fields.values() for _ in range(field.dim)]
-        return torch.tensor([*shares, 1.0] if self.presence else shares)
+    def in_pixels(self, pixel: float) -> Schema:
+        """The schema of one image, of whose canvas a pixel covers the fraction `pixel` (see `letterbox.pixel_on`).
 
-    def cost(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """The Huber cost with each field's share, a mean over the last dimension; arguments broadcast.
-
-        With all shares at 1 it is the paper's cost. Use it as `hungarian_loss(..., cost=schema.cost)`.
+        Its objects have their places in the pixels of the image; elements are the same. Without fields in pixels
+        it is the schema itself.
         """
-        prediction, target = torch.broadcast_tensors(prediction, target)
-        return (F.huber_loss(prediction, target, reduction="none") * self.weights.to(prediction)).mean(-1)
-
-    def constraint(self, even_absent: bool = False) -> Constraint | None:
-        """Keeps the numbers of each field where they can be: simplex, box or circle; None if nothing applies.
-
-        With presence an absent element is zero, which lies on no simplex and no circle: then nothing is
-        constrained, as in the paper's CLEVR, unless asked for with `even_absent`.
-        """
-        if self.presence and not even_absent:
-            return None
-        parts: dict[tuple[int, int], Constraint] = {}
-        for name, field in self.fields.items():
-            constraint = field.constraint()
-            if constraint is not None:
-                parts[self.slices[name].start, self.slices[name].stop] = constraint
-        if self.presence:
-            parts[self.dim - 1, self.dim] = Box(0.0, 1.0)
-        return Fields(parts) if parts else None
+        if not self.pixel_fields:
+            return self
+        fields = {name: f.in_pixels(pixel) if isinstance(f, Real) else f for name, f in self.fields.items()}
+        return Schema(fields, self.size, self.presence, self.position_field)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, for YAML and JSON.
@@ -242,11 +153,15 @@ class Schema:
         >>> Schema({"at": Real(2)}, size=3).to_dict()
         {'size': 3, 'presence': True, 'position': 'at', 'fields': {'at': {'type': 'real', 'dim': 2}}}
         """
+        for name, field in self.fields.items():
+            if type(field) not in KINDS.values():
+                kind = type(field).__name__
+                raise ValueError(f"fields[{short(name)}] is {kind}, a class of your own, which cannot be saved")
         return {
             "size": self.size,
             "presence": self.presence,
             **({"position": self.position_field} if self.position_field is not None else {}),
-            "fields": {name: field_to_dict(field) for name, field in self.fields.items()},
+            "fields": {name: field.to_dict() for name, field in self.fields.items()},
         }
 
     @classmethod
@@ -256,7 +171,17 @@ class Schema:
         >>> Schema.from_dict({"size": 3, "fields": {"at": {"type": "real", "dim": 2}}}).dim
         3
         """
-        return cls(**arguments_from_dict(plain))
+        if not isinstance(plain, Mapping):
+            raise ValueError(f"the schema is {short(plain)}: give it the keys size and fields")
+        for key in plain:
+            if key not in ("size", "presence", "position", "fields"):
+                raise ValueError(f"the schema has the unknown key {short(key)}: use size, presence, position, fields")
+        for key in ("size", "fields"):
+            if key not in plain:
+                raise ValueError(f"the schema has no {key}: add it")
+        if not isinstance(plain["fields"], Mapping):
+            raise ValueError(f"fields is {short(plain['fields'])}: give each field by name")
+        return cls(**{**plain, "fields": {name: _field(name, value) for name, value in plain["fields"].items()}})
 
     def __eq__(self, other: object) -> bool:
         # Through lists: the order of the fields is the layout of the element.
@@ -271,10 +196,17 @@ class Schema:
         rest = f"size={self.size}, presence={self.presence}, position={self.position_field!r}"
         return f"Schema({self.fields!r}, {rest})"
 
-    def _check(self, elements: Tensor) -> Tensor:
-        if elements.dim() < 1 or elements.shape[-1] != self.dim:
-            raise ValueError(f"elements are {list(elements.shape)}, the schema has {self.dim} numbers: match them")
-        return elements
+
+def _field(name: Any, plain: Any) -> Field:
+    try:
+        if not isinstance(plain, Mapping) or "type" not in plain:
+            raise ValueError(f"{short(plain)} has no type: use one of {', '.join(KINDS)}")
+        kind = plain["type"]
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise ValueError(f"type {short(kind)} is unknown: use one of {', '.join(KINDS)}")
+        return KINDS[kind].from_dict(plain)
+    except ValueError as error:
+        raise ValueError(f"fields[{short(name)}]: {error}") from None
 
 
 def _advice(name: str, item: Mapping[str, Any]) -> str:

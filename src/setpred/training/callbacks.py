@@ -17,7 +17,7 @@ from ..files import replacing
 from .module import TrainingModule
 
 LOST = 0.1
-"""The share of diverged inner optimisations from which on a person is told."""
+"""From this fraction of diverged inner optimisations on, a person is told."""
 
 
 class MetricsTable:
@@ -31,7 +31,7 @@ class MetricsTable:
         """Go on after `step`: rows that were written after the checkpoint are made again."""
         if self.path.exists():
             try:
-                with self.path.open(newline="") as file:
+                with self.path.open(newline="", encoding="utf-8") as file:
                     self.rows = [row for row in csv.DictReader(file) if int(row["step"]) <= step]
             except (ValueError, KeyError, TypeError, csv.Error):
                 raise UsageError(f"{self.path} is damaged: remove it, and the run goes on without its past") from None
@@ -43,7 +43,7 @@ class MetricsTable:
             {"step": trainer.global_step, "seconds": f"{module.seconds:.1f}", "lr": f"{rate:.6g}", **metrics}
         )
         names = list(dict.fromkeys(name for row in self.rows for name in row))
-        with replacing(self.path) as temporary, temporary.open("w", newline="") as file:
+        with replacing(self.path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
             table = csv.DictWriter(file, names)
             table.writeheader()
             table.writerows(self.rows)

@@ -5,29 +5,25 @@ and the run saved. Everything random in step t depends only on the seed and t, s
 on exactly as it would have.
 """
 
-import math
 import time
-from collections.abc import Callable
 from typing import Any, cast
 
 import lightning as L
 import torch
 from torch import Tensor
 
+from ..data.synthetic import mixed_seed
 from ..decoder import SetDecoder
-from ..errors import unknown
 from ..restart import Restart
+from ..tasks.experiment import Batch, Batches, Chunks, Experiment
+from ..tasks.schedules import iterations_at, rate_schedule
+from ..tasks.settings import Settings
 from ..tensors import widest
-from .experiment import Batch, Batches, Chunks, Experiment, mixed_seed
-from .iterations import iterations_at
-from .settings import Settings
 
 TOLD = ("diverged", "restarted")
 """Shares of the test examples that stand beside their metrics, of models that have an inner optimisation."""
 FITTED = 8_192
 """So many examples of val, or of training where there is no val, say which inner losses are usual."""
-WARM_UP = 1_000
-HALF_LIFE = 50_000
 
 
 class TrainingModule(L.LightningModule):
@@ -39,7 +35,7 @@ class TrainingModule(L.LightningModule):
         self.sums: dict[str, Tensor] = {}  # of each metric since the last report: its sum and how many it is of
         self.seconds = 0.0
         self.began = False
-        self.fits_restarts = False  # before it is tested
+        self.concludes = False  # whether what no gradient teaches is measured before the test
         self._data: dict[str, Batch] = {}
         self._started = 0.0
 
@@ -51,8 +47,9 @@ class TrainingModule(L.LightningModule):
 
     def configure_optimizers(self) -> Any:
         optim = self.settings.optim
-        optimizer = torch.optim.Adam(self.experiment.parameters(), lr=optim.lr, fused=True)
-        rate = _schedule(optim.schedule, optim.steps)
+        weights = self.experiment.parameters()
+        optimizer = torch.optim.AdamW(weights, lr=optim.lr, weight_decay=optim.weight_decay, fused=True)
+        rate = rate_schedule(optim.schedule, optim.steps)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
@@ -78,8 +75,8 @@ class TrainingModule(L.LightningModule):
         settings, step = self.settings, self.global_step
         torch.manual_seed(mixed_seed(settings.seed, step, self.global_rank))
         self.experiment.begin(step)
-        if settings.solver.schedule is not None:
-            iterations = iterations_at(settings.solver.schedule, step, settings.optim.steps, settings.seed)
+        if settings.optim.iterations is not None:
+            iterations = iterations_at(settings.optim.iterations, step, settings.optim.steps, settings.seed)
             for part in self.experiment.modules():
                 if isinstance(part, SetDecoder):
                     part.solver.steps = iterations
@@ -89,10 +86,10 @@ class TrainingModule(L.LightningModule):
         self._add("train", {"loss": loss, **self.experiment.diagnostics()})
         return loss
 
-    def _weight(self, share: int) -> float:
-        """What makes the mean over processes, whose shares of a batch may differ by one, the mean over examples."""
+    def _weight(self, examples: int) -> float:
+        """What makes the mean over processes, whose parts of a batch may differ by one, the mean over examples."""
         whole = min(self.settings.optim.batch, len(self.data("train")[0]))
-        return share * self.trainer.world_size / whole
+        return examples * self.trainer.world_size / whole
 
     def on_train_epoch_end(self) -> None:
         self.seconds += time.perf_counter() - self._started
@@ -106,8 +103,9 @@ class TrainingModule(L.LightningModule):
         self._report_pooled("val")
 
     def on_test_start(self) -> None:
-        if self.fits_restarts:
+        if self.concludes:
             self._fit_restarts()
+            self.experiment.conclude(self.data("train"))
 
     def _fit_restarts(self) -> None:
         # What is learned by heart has lower inner losses than what is met later.
@@ -120,8 +118,8 @@ class TrainingModule(L.LightningModule):
             self.experiment.pooled.reset()
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
-        judged, shares = self.experiment.judge(batch), self.experiment.diagnostics()
-        told = {name: shares[name].expand(len(batch[0])) for name in TOLD if name in shares}
+        judged, found = self.experiment.judge(batch), self.experiment.diagnostics()
+        told = {name: found[name].expand(len(batch[0])) for name in TOLD if name in found}
         self._add("test", judged | told)
 
     def on_test_epoch_end(self) -> None:
@@ -146,8 +144,8 @@ class TrainingModule(L.LightningModule):
 
     def _report(self, split: str) -> None:
         for key in [key for key in self.sums if key.startswith(f"{split}/")]:
-            shares = cast(Tensor, self.all_gather(self.sums.pop(key)))  # of each process
-            total, count = shares.view(-1, 2).sum(dim=0)
+            sums = cast(Tensor, self.all_gather(self.sums.pop(key)))  # of each process
+            total, count = sums.view(-1, 2).sum(dim=0)
             self.log(key, (total / count).float(), rank_zero_only=True)
 
     def _report_pooled(self, split: str) -> None:
@@ -155,17 +153,3 @@ class TrainingModule(L.LightningModule):
             for name, value in self.experiment.pooled.compute().items():
                 self.log(f"{split}/{name}", value, rank_zero_only=True)
             self.experiment.pooled.reset()
-
-
-def _schedule(name: str, steps: int) -> Callable[[int], float]:
-    """The factor of the learning rate at each step."""
-    warm_up = min(WARM_UP, steps // 10)
-    schedules: dict[str, Callable[[int], float]] = {
-        "constant": lambda step: 1.0,
-        "cosine": lambda step: 0.5 * (1 + math.cos(math.pi * min(step / steps, 1))),
-        "drop": lambda step: 1.0 if step < 0.9 * steps else 0.1,
-        "halving": lambda step: min(1.0, (step + 1) / (warm_up + 1)) * 0.5 ** (step / HALF_LIFE),
-    }
-    if name not in schedules:
-        raise unknown("optim.schedule", name, schedules)
-    return schedules[name]

@@ -5,7 +5,7 @@ import math
 import os
 import platform
 import subprocess
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,26 +14,42 @@ import lightning as L
 import torch
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
-from safetensors.torch import save
 
 from .. import __version__
+from ..data.synthetic import mixed_seed
 from ..errors import UsageError, unknown
 from ..files import remove_remains, replacing
-from ..quiet import quiet
+from ..notices import quiet
+from ..tasks import make_experiment
+from ..tasks.settings import ImageOptimSettings, Settings, changed
 from .callbacks import Bar, MetricsTable, Rounds, WholeFiles
-from .experiment import mixed_seed
 from .module import TrainingModule
-from .run_folder import load_run, load_weights, read_config, read_result, resumed_as_asked, what_counts, write_config
-from .settings import ImageOptimSettings, Settings, changed
-from .tasks import make_experiment
+from .public_weights import load_public_weights
+from .run_folder import (
+    load_run,
+    load_weights,
+    read_config,
+    read_result,
+    resumed_as_asked,
+    what_counts,
+    write_config,
+    write_model,
+)
+from .run_lock import LOCK, locked, refuse_locked
 
 LOGGERS = ("tensorboard", "wandb", "mlflow", "none")
 ONE_PROCESS = {"trainer.accelerator": "auto", "trainer.devices": 1, "trainer.nodes": 1}
 """Where a run is evaluated unless asked otherwise: it may have been trained on machines that this one is not."""
 
 
-def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
-    """Train into the folder `out`, evaluate, and return what is written to `result.json`."""
+def train(
+    settings: Settings, out: Path, resume: bool = False, quiet: bool = False, held: bool = False
+) -> dict[str, Any]:
+    """Train into the folder `out`, evaluate, and return what is written to `result.json`.
+
+    The folder is locked as long as this writes there; `held` says that who called already holds it.
+    """
+    found = _state(out)
     if resume and (out / "config.yaml").exists():
         settings = resumed_as_asked(read_config(out), what_counts(settings), out)
     if resume and (out / "result.json").exists():
@@ -44,19 +60,29 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
     module = TrainingModule(make_experiment(settings), settings)
     last, best = (out / "checkpoints" / name for name in ("last.ckpt", "best.ckpt"))
     going_on = resume and last.exists()
+    if not going_on:
+        load_public_weights(module.experiment, settings)
     if settings.optim.start is not None and not going_on:
         load_weights(module.experiment, Path(settings.optim.start), to_train=True)
     module.to(memory_format=torch.channels_last)  # convolutions learn faster when a pixel's channels lie together
     if settings.trainer.patience is not None and module.experiment.monitor is None:
         raise UsageError(f"trainer.patience is for tasks that validate, {settings.task} does not: leave it out")
-    with _calm():
+    with _calm(), ExitStack() as lock:
         trainer = make_trainer(settings, out, module.experiment.monitor, quiet)
         if trainer.is_global_zero:
+            if not held:
+                refuse_locked(out)
             _check_place(out, resume)
         for split in ("train", "val", "test"):
             module.data(split)  # before anything is written: what cannot be trained leaves no folder behind
-        _check_shares(module, trainer.world_size)
+        if settings.optim.start is None and not going_on:
+            module.experiment.prepare(module.data("train"))
+        _check_parts(module, trainer.world_size)
         if trainer.is_global_zero:
+            if not held:
+                lock.enter_context(locked(out))
+            if _state(out) != found:
+                raise UsageError(f"another process has just trained into {out}: look at it before you ask again")
             remove_remains(out)
             write_config(settings, out)
         try:
@@ -76,15 +102,13 @@ def train(settings: Settings, out: Path, resume: bool = False, quiet: bool = Fal
                 module.load_state_dict(weights, strict=False)
             except Exception as error:  # a damaged file can be anything
                 raise _damaged(best, error) from error
-        module.fits_restarts = True
+        module.concludes = True
         (metrics,) = trainer.test(module, verbose=False)
-    result = summary(settings, trainer.global_step, module.seconds, metrics)
-    if trainer.is_global_zero:
-        with replacing(out / "model.safetensors") as temporary:
-            weights = {name: value.contiguous() for name, value in module.experiment.state_dict().items()}
-            temporary.write_bytes(save(weights))
-        with replacing(out / "result.json") as temporary:
-            temporary.write_text(json.dumps(result, indent=2) + "\n")
+        result = summary(settings, trainer.global_step, module.seconds, metrics)
+        if trainer.is_global_zero:
+            write_model(module.experiment, out)
+            with replacing(out / "result.json") as temporary:
+                temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     return result
 
 
@@ -121,17 +145,22 @@ def _calm() -> AbstractContextManager[None]:
     return quiet("lightning.pytorch", "lightning.fabric", warned_by="lightning")
 
 
+def _state(out: Path) -> list[bool]:
+    """How far the run in a folder is."""
+    return [(out / name).exists() for name in ("config.yaml", "checkpoints/last.ckpt", "result.json")]
+
+
 def _check_place(out: Path, resume: bool) -> None:
     """A run begins in a folder that is empty, and goes on in one of its own."""
-    found = [path.name for path in out.iterdir()] if out.exists() else []
+    found = [path.name for path in out.iterdir() if path.name != LOCK] if out.exists() else []
     if found and not resume:
         raise UsageError(f"{out} is not empty: choose another --out, or go on with --resume")
     if "config.yaml" not in found and any(not name.startswith(".") and name != "output.txt" for name in found):
         raise UsageError(f"{out} holds other things than a run, so there is none to resume: choose another --out")
 
 
-def _check_shares(module: TrainingModule, processes: int) -> None:
-    """Each process needs a share of every batch and of every split, or the others would wait for it."""
+def _check_parts(module: TrainingModule, processes: int) -> None:
+    """Each process needs a part of every batch and of every split, or the others would wait for it."""
     counts = {f"data.{split}": len(data[0]) for split in ("train", "val", "test") if (data := module.data(split))}
     for name, count in {"optim.batch": module.settings.optim.batch, **counts}.items():
         if count < processes:

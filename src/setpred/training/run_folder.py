@@ -1,10 +1,11 @@
 """Run folders: what is in one, written and read again.
 
-A folder holds `config.yaml`, `metrics.csv`, `checkpoints/`, `model.safetensors`, and last of all `result.json`.
+A folder holds `config.yaml`, `metrics.csv`, `checkpoints/`, `model.safetensors`, `config.json` with the recipe of the
+model where it has one, and last of all `result.json`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,36 +13,43 @@ import torch
 import yaml
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
+from torch import nn
 
 from ..errors import UsageError
 from ..files import replacing
-from ..plain_yaml import read_yaml
-from .experiment import Experiment
-from .settings import NAMES, Settings, changed, flatten, to_dict
-from .tasks import find_task, make_experiment, refuse_idle
+from ..predictor import SetPredictor
+from ..pretrained import WEIGHTS, describe, write_weights
+from ..pretrained import write_config as write_recipe
+from ..recipes import build
+from ..tasks.experiment import Experiment
+from ..tasks.old_spellings import read_settings, renamed
+from ..tasks.settings import NAMES, Settings, changed, flatten, to_dict
+from ..tasks.task import find_task, make_experiment, refuse_idle
+from ..values import read_yaml
 
 HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.logger")
 """Where and how a run is computed and watched, not what it computes."""
-OF_TRAINING = ("net.pool", "net.relation", "net.shared", "optim.", "adjoint.", "data.train", "solver.schedule")
+OF_TRAINING = ("net.pool", "net.relation", "net.shared", "net.weights", "optim.", "adjoint", "data.train")
 """Of a finished run these change nothing, or what its weights mean."""
 
 
 def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settings, Experiment]:
     """The settings and the trained experiment of a run folder."""
     trained = read_config(run)
+    overrides = renamed(overrides or {}, trained)
     for key in NAMES:
-        if key in (overrides or {}):
+        if key in overrides:
             raise UsageError(f"{key} of a finished run cannot be changed: train another one")
-    settings = changed(trained, overrides or {})
-    refuse_idle(settings, overrides or {})
+    settings = changed(trained, overrides)
+    refuse_idle(settings, overrides)
     before, after = (flatten(to_dict(either)) for either in (trained, settings))
     for key in after:
-        if key.startswith(OF_TRAINING) and after[key] != before[key]:
+        if key.startswith(OF_TRAINING) and after[key] != before.get(key):
             raise UsageError(f"{key} is what the weights were trained with: train another run to change it")
-    if settings.init.name == "learned" and settings.init.std != trained.init.std:
+    if settings.init["class"] == "LearnedInit" and settings.init != trained.init:
         raise UsageError("init.std is where a learned start began: of a finished run it changes nothing")
-    if settings.restart.share not in (None, trained.restart.share):
-        raise UsageError("restart.share is learned in training: of a finished run it can only be none")
+    if settings.restart is not None and settings.restart != trained.restart:
+        raise UsageError("restart is learned in training: of a finished run it can only be none")
     try:
         with torch.device("meta"):  # damaged settings may ask for any amount of memory
             planned = make_experiment(settings)
@@ -53,10 +61,36 @@ def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settin
     return settings, experiment.eval()
 
 
+def load_predictor(run: Path) -> SetPredictor:
+    """The predictor of a finished run, built from its settings."""
+    settings, experiment = load_run(run)
+    predictor = experiment.as_predictor()
+    if predictor is None:
+        raise UsageError(f"{run} cannot predict from files: models of {settings.task} need more than their inputs")
+    return predictor.eval()
+
+
+def write_model(experiment: Experiment, out: Path) -> None:
+    """The weights, and where the model has a recipe, what makes of the run folder a saved model."""
+    predictor = experiment.as_predictor()
+    write_weights(predictor or experiment, out)
+    if predictor is None:
+        return
+    try:
+        config = describe(predictor)
+        with torch.device("meta"):
+            build(config["model"])
+    except UsageError:  # it has parts of the user's own, which are built from the settings
+        return
+    pixels = getattr(experiment.settings.data, "size", None)
+    write_recipe(config | ({} if pixels is None else {"pixels": pixels}), out)
+
+
 def load_weights(experiment: Experiment, run: Path, to_train: bool = False) -> None:
     """Give an experiment the weights of a finished run."""
     check_weights(experiment, run, to_train)
-    experiment.load_state_dict(load_file(run / "model.safetensors"), strict=False)
+    model, stored = experiment.as_predictor() or experiment, load_file(run / WEIGHTS)
+    model.load_state_dict({now: stored[name] for now, name in _names(model, stored).items()}, strict=False)
 
 
 def check_weights(experiment: Experiment, run: Path, to_train: bool = False) -> None:
@@ -64,21 +98,33 @@ def check_weights(experiment: Experiment, run: Path, to_train: bool = False) -> 
 
     A run that learned when to restart may be asked to start once, and training learns it where it is missing.
     """
-    path = run / "model.safetensors"
+    path, model = run / WEIGHTS, experiment.as_predictor() or experiment
     if not path.exists():
-        raise UsageError(f"{run} holds no model.safetensors: the run has not finished, go on with --resume")
+        if (run / "result.json").exists():  # to resume a finished run does nothing
+            raise UsageError(f"{path} is gone, though the run has finished: train it again with another --out")
+        raise UsageError(f"{run} holds no {WEIGHTS}: the run has not finished, go on with --resume")
     try:
         with safe_open(path, "pt") as file:
-            stored = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+            header = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise UsageError(f"{path} is damaged ({str(error).splitlines()[0]}): train again") from None
-    own = {name: list(value.shape) for name, value in experiment.state_dict().items()}
+    stored = {now: header[name] for now, name in _names(model, header).items()}
+    own = {name: list(value.shape) for name, value in model.state_dict().items()}
     for name in own | stored:
         if name.endswith(".restart.threshold") and (name not in own or to_train):
             continue
         if own.get(name) != stored.get(name):
             found, wanted = stored.get(name, "missing"), own.get(name, "unknown")
             raise UsageError(f"{path} does not fit the run's config.yaml: {name} is {found} there, {wanted} here")
+
+
+def _names(model: nn.Module, stored: Iterable[str]) -> dict[str, str]:
+    """The name in the file of each weight; earlier versions kept those of an experiment, and a shared encoder once."""
+    names = {name.removeprefix("predictor."): name for name in stored}
+    if isinstance(model, SetPredictor) and model.decoder is not None and model.encoder is model.decoder.encoder:
+        inner = {name: file for name, file in names.items() if name.startswith("decoder.encoder.")}
+        names = {name.removeprefix("decoder."): file for name, file in inner.items()} | names
+    return names
 
 
 def read_config(run: Path) -> Settings:
@@ -88,8 +134,8 @@ def read_config(run: Path) -> Settings:
         raise UsageError(f"there is no run folder {run}: name the --out of a training")
     try:
         written = read_yaml(path.read_bytes())
-        task = find_task(written.pop("task"))
-        return changed(task.settings(), flatten(written))
+        settings = find_task(written.pop("task")).settings()
+        return changed(settings, read_settings(written, settings))
     except FileNotFoundError:
         raise UsageError(f"{run} is not a run folder: it holds no config.yaml") from None
     except UsageError as error:
@@ -102,7 +148,7 @@ def read_result(run: Path) -> dict[str, Any]:
     """What `result.json` of a finished run says."""
     path = run / "result.json"
     try:
-        result = json.loads(path.read_text())
+        result = json.loads(path.read_text(encoding="utf-8"))
         values = result["metrics"].values()
         if not all(value is None or isinstance(value, int | float) for value in values):
             raise TypeError("metrics holds what is no number")
@@ -115,10 +161,11 @@ def read_result(run: Path) -> dict[str, Any]:
 
 def resumed_as_asked(settings: Settings, asked: Mapping[str, Any], run: Path) -> Settings:
     """The settings of a run to go on with, which must be what is asked for; it may go on elsewhere."""
+    asked = renamed(asked, settings)
     written, wanted = (flatten(to_dict(s)) for s in (settings, changed(settings, asked)))
     for key in asked:
-        if written[key] != wanted[key] and key not in HARMLESS:
-            raise UsageError(f"{run} was started with {key}={written[key]}, not {wanted[key]}: resume it as it was")
+        if written.get(key) != wanted[key] and key not in HARMLESS:
+            raise UsageError(f"{run} was started with {key}={written.get(key)}, not {wanted[key]}: resume it as it was")
     return changed(settings, {key: asked[key] for key in HARMLESS if key in asked})
 
 
@@ -130,4 +177,4 @@ def what_counts(settings: Settings) -> dict[str, Any]:
 
 def write_config(settings: Settings, out: Path) -> None:
     with replacing(out / "config.yaml") as temporary:
-        temporary.write_text(yaml.safe_dump(to_dict(settings), sort_keys=False))
+        temporary.write_text(yaml.safe_dump(to_dict(settings), sort_keys=False), encoding="utf-8")

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from ...schema import Category, Real, Schema
-from ...schema.values import finite, short
+from ...values import finite, short
+from ..inputs import image_size, path_inside
 from ..records import DataError, Problems
 from .write import Imported, image_name, write_folder
 
 
 def from_coco(json_path: str | Path, images_dir: str | Path, out: str | Path, val: float = 0.1) -> Imported:
-    """COCO detections to a data folder; a share `val` of the images goes to val.jsonl.
+    """COCO detections to a data folder; a fraction `val` of the images goes to val.jsonl.
 
-    An object has a `category` and a `box` (middle x, middle y, width, height) as fractions of its image.
+    An object has a `category` and a `box` (middle x, middle y, width, height) in the pixels of its image.
     Boxes are cut at the image's edge; crowds and boxes without area are left out, as detectors do.
     """
     json_path, images_dir = Path(json_path), Path(images_dir)
@@ -39,7 +40,7 @@ def from_coco(json_path: str | Path, images_dir: str | Path, out: str | Path, va
     size = max((len(items) for items in objects.values()), default=0)
     if not size:
         raise DataError(json_path, ["no image has a box: a schema needs objects"])
-    schema = Schema({"box": Real(4, range=(0, 1)), "category": Category(*categories.values())}, size=size)
+    schema = Schema({"box": Real(4, pixels=True), "category": Category(*categories.values())}, size=size)
     records = [{"id": key, "image": image["file_name"], "objects": objects[key]} for key, image in images.items()]
     notes = [f"{left_out} crowds and boxes without area were left out"] if left_out else []
     return write_folder(Path(out), records, schema, val, notes, images_dir)
@@ -70,10 +71,11 @@ def _coco_images(content: dict[str, Any], images_dir: Path, problems: Problems) 
             for side in ("width", "height"):
                 if finite(image.get(side)) <= 0:
                     raise ValueError(f"the {side} is {short(image.get(side))}: give pixels")
+            size = image_size(path_inside(images_dir, image["file_name"]))
         except ValueError as error:
             problems.add(f"image {i}", None, str(error))
         else:
-            images[image["id"]] = {**image, "file_name": name}
+            images[image["id"]] = {**image, "file_name": name, "size": size}
     return images
 
 
@@ -107,8 +109,10 @@ def _coco_object(
         raise ValueError(f"bbox is {short(box)}: give x, y, width, height")
     x, y, width, height = (finite(number) for number in box)
     image = images[key]
-    left, right = (min(max(edge / image["width"], 0.0), 1.0) for edge in (x, x + width))
-    top, bottom = (min(max(edge / image["height"], 0.0), 1.0) for edge in (y, y + height))
+    # Boxes are in pixels of the width and height that are written beside them, which need not be those of the file.
+    across, down = (pixels / image[side] for pixels, side in zip(image["size"], ("width", "height"), strict=True))
+    left, right = (min(max(edge * across, 0.0), image["size"][0]) for edge in (x, x + width))
+    top, bottom = (min(max(edge * down, 0.0), image["size"][1]) for edge in (y, y + height))
     if annotation.get("iscrowd") == 1 or right <= left or bottom <= top:
         return key, None
     middle = [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]

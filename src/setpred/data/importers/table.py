@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ...schema import Schema
-from ...schema.values import finite, short
-from ..infer import inspect_objects
+from ...values import finite, short
 from ..inputs import numbers
+from ..inspection import inspect_objects, known_image_size
 from ..records import DataError, Problems
-from .write import Imported, image_name, write_folder
+from .write import IMAGES, Imported, image_name, write_folder
 
 
 def from_csv(
@@ -23,7 +23,7 @@ def from_csv(
     inputs: Sequence[str] = ("image",),
     val: float = 0.1,
 ) -> Imported:
-    """A CSV table with one object a row to a data folder; a share `val` of the examples goes to val.jsonl.
+    """A CSV table with one object a row to a data folder; a fraction `val` of the examples goes to val.jsonl.
 
     `id` is the column that says to which example an object belongs, `inputs` the columns of its input,
     equal in all its rows: one column `image` (a path beside the table), or the numbers of a vector. With
@@ -58,13 +58,17 @@ def from_csv(
         except ValueError as error:
             problems.add(csv_path.name, line, str(error))
     problems.check()
-    schema, notes = inspect_objects(example["objects"] for example in examples.values())
+    images_dir = csv_path.parent if tuple(inputs) == ("image",) else None
+    sizes = None
+    if images_dir is not None:
+        names = [example["image"].removeprefix(IMAGES) for example in examples.values()]
+        sizes = [known_image_size(images_dir, name) for name in names]
+    schema, notes = inspect_objects((example["objects"] for example in examples.values()), sizes)
     if not inputs:
         # Presence would be a constant here: the elements of an input set are there.
         plain = Schema(schema.fields, schema.size, presence=False)
         for example in examples.values():
             example["set"] = plain.encode(example["objects"])[: len(example["objects"])].tolist()
-    images_dir = csv_path.parent if tuple(inputs) == ("image",) else None
     return write_folder(Path(out), list(examples.values()), schema, val, notes, images_dir)
 
 

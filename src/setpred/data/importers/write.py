@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ...schema import Schema
-from ...schema.values import short
-from ..folder import schema_text
+from ...values import short
 from ..inputs import path_inside
+from ..jsonl_folder import schema_text
 from ..records import DataError
 
 IMAGES = "images/"
@@ -48,9 +48,9 @@ def write_folder(
     notes: list[str],
     images_dir: Path | None,
 ) -> Imported:
-    """Writes the examples, a share `val` of them for validation, with copies of their images."""
+    """Writes the examples, a fraction `val` of them for validation, with copies of their images."""
     if not 0 < val < 1:
-        raise ValueError(f"val is {val:g}: give the share for validation, between 0 and 1")
+        raise ValueError(f"val is {val:g}: give the fraction for validation, between 0 and 1")
     if len(records) < 2:
         raise DataError(out, [f"{len(records)} example: two are needed, one to train and one to validate"])
     # By a hash of the id, so that the split does not depend on the order of the rows.

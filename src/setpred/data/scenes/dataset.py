@@ -16,9 +16,10 @@ from .world import Scene, sample
 
 
 class Scenes(Dataset[tuple[Tensor, Tensor, Tensor]]):
-    """Scene i of a seed, rendered when asked for: image `[3, size, size]`, sets `[10, 19]`, mask `[10]`.
+    """Scene i of a seed, rendered when asked for: image `[3, height, width]`, sets `[10, 19]`, mask `[10]`.
 
-    Without a `count` there is no last one, and no length. Scene i is the same for every image size.
+    Without a `count` there is no last one, and no length. Scene i is the same for every image size. A `size` of one
+    number is a square into which the 3:2 frame is squeezed, as published; a pair is (width, height).
 
     >>> image, sets, mask = Scenes(size=16, objects=(4, 4))[7]
     >>> image.shape, sets.shape, int(mask.sum())
@@ -26,13 +27,18 @@ class Scenes(Dataset[tuple[Tensor, Tensor, Tensor]]):
     """
 
     def __init__(
-        self, count: int | None = None, size: int = 128, seed: int = 0, objects: tuple[int, int] = (3, 10)
+        self,
+        count: int | None = None,
+        size: int | tuple[int, int] = 128,
+        seed: int = 0,
+        objects: tuple[int, int] = (3, 10),
     ) -> None:
         if not 1 <= objects[0] <= objects[1] <= CLEVR_SCHEMA.size:
             raise ValueError(f"objects is {objects}: give a range (fewest, most) within 1 to {CLEVR_SCHEMA.size}")
-        if size < 1 or seed < 0 or (count is not None and count < 0):
+        width, height = (size, size) if isinstance(size, int) else size
+        if min(width, height) < 1 or seed < 0 or (count is not None and count < 0):
             raise ValueError(f"size {size}, seed {seed}, count {count}: none may be negative, nor size zero")
-        self.count, self.size, self.seed, self.objects = count, size, seed, objects
+        self.count, self.size, self.seed, self.objects = count, (width, height), seed, objects
 
     def __len__(self) -> int:
         if self.count is None:
@@ -52,8 +58,8 @@ class Scenes(Dataset[tuple[Tensor, Tensor, Tensor]]):
         return image.float() / 255, sets[0], mask[0]
 
     def batch(self, indices: Sequence[int], workers: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Many at once on all cores: images `[n, 3, size, size]` in bytes, sets `[n, 10, 19]`, mask `[n, 10]`."""
-        images = np.empty((len(indices), self.size, self.size, 3), dtype=np.uint8)
+        """Many at once on all cores: images `[n, 3, height, width]` in bytes, sets `[n, 10, 19]`, mask `[n, 10]`."""
+        images = np.empty((len(indices), *self.size[::-1], 3), dtype=np.uint8)
         objects = []
 
         def make(index: int) -> tuple[Scene, np.ndarray]:

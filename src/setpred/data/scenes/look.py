@@ -5,8 +5,6 @@ on the pixels of 30 Blender scenes, rendered with their own cameras. That fit ca
 blurs, since the scene files do not tell it: the lamps' radii, bounce, sheen, glare and gloss were set by eye and by
 the distribution of bright and dark pixels. Over 200 scenes about 6 of 255 remain (root mean square). Light is linear
 RGB; a white surface that faces a lamp of power 0.1 at the origin shows 0.1.
-
-Compiled code on disk is keyed by the file of its caller: after a change here, touch `render.py` too.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 A cube or a cylinder with rounded edges is everything within some radius of a smaller sharp solid. All three are
 convex, so the signed distance is a convex function along a line: marching never overshoots, and the closest
 approach of a line has no second minimum.
-
-Compiled code on disk is keyed by the file of its caller: after a change here, touch `render.py` too.
 """
 
 from __future__ import annotations

@@ -132,8 +132,11 @@ class ObjectsView {
   load(answer) {
     this.answer = answer;
     const rows = answer.input && (Array.isArray(answer.input[0]) ? answer.input : [answer.input]);
+    const [width, height] = answer.size;
+    this.marks = svg("g", { class: "marks" });
     const shown = answer.image
-      ? html("img", { src: answer.image, alt: "The input", class: "input-image" })
+      ? svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "input-image", role: "img", "aria-label": "The input" },
+        svg("image", { href: answer.image, width, height, preserveAspectRatio: "none" }), this.marks)
       : html("pre", {}, rows.map((row) => row.join("  ")).join("\n"));
     this.input.replaceChildren(html("strong", {}, "Input"), shown);
     this.player.load(answer.iterates.length - 1);
@@ -142,7 +145,7 @@ class ObjectsView {
 
   at(t) {
     if (!this.answer) return;
-    const { fields, truth, there, iterates, presence, pairs, right } = this.answer;
+    const { fields, truth, there, iterates, presence, pairs, right, places } = this.answer;
     const rows = iterates[t].flatMap((thing, i) => {
       const k = pairs[t][i];
       const found = presence[t][i] >= 0.5;
@@ -155,9 +158,17 @@ class ObjectsView {
       });
       return [html("tr", {}, html("td", {}, presence[t][i].toFixed(2)), ...cells)];
     });
+    if (places) this.marks.replaceChildren(...places[t].map((place, i) => this.mark(place, presence[t][i])));
     this.table.replaceChildren(html("table", {},
       html("thead", {}, html("tr", {}, html("th", {}, "confidence"), ...fields.map((field) => html("th", {}, field)))),
       html("tbody", {}, ...rows)));
+  }
+
+  // A place in the image, a point or a box, as opaque as its element is sure.
+  mark([x, y, width, height], opacity) {
+    const look = { opacity, fill: "none", stroke: "currentColor", "vector-effect": "non-scaling-stroke", "stroke-width": 2 };
+    if (width === undefined) return svg("circle", { cx: x, cy: y, r: Math.max(...this.answer.size) / 40, ...look });
+    return svg("rect", { x: x - width / 2, y: y - height / 2, width, height, ...look });
   }
 }
 

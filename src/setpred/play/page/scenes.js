@@ -17,7 +17,7 @@ export function startScenes({ trained }) {
   const facts = trained.scenes?.metrics;
   if (facts)
     byId("scene-quality").textContent =
-      `This model: average precision ${percent(facts["ap_inf"])} by attributes, ${percent(facts["ap_1"])} within 1, ${percent(facts["ap_0.5"])} within 0.5 of the place.`;
+      `The reader's average precision: ${percent(facts["ap_inf"])} by attributes, ${percent(facts["ap_0.5"])} within 0.5 and ${percent(facts["ap_0.25"])} within 0.25 of the place.`;
 
   const step = (by) => () => {
     number.value = Math.max(0, Number(number.value) + by);

@@ -48,26 +48,38 @@ export class SceneView {
     const [width, height] = state.frame;
     this.picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.image = state.image ? svg("image", { href: state.image, width, height, preserveAspectRatio: "none" }) : null;
-    this.player.load(state.iterates.presence.length - 1);
+    const last = state.iterates.presence.length - 1;
+    for (const element of this.player.elements) element.hidden = last === 0; // a model that does not iterate
+    this.player.load(last);
     this.player.replay();
   }
 
-  // What is seen at iteration t: predicted objects with the true one each is matched with, then those missed.
-  objects(t) {
-    const { iterates, truth, pairs, attributes } = this.state;
-    const describe = (from, t, i) => ({
+  // Elements that are not sure enough to be objects, faint as they are.
+  ghosts(t) {
+    const { presence } = this.state.iterates;
+    return presence[t].flatMap((sure, i) => (sure < this.threshold && sure > 0.02 ? [{ found: this.described(this.state.iterates, t, i), right: true }] : []));
+  }
+
+  described(from, t, i) {
+    const { attributes } = this.state;
+    return {
       place: from.places[t][i],
       pixel: from.pixels[t][i],
       presence: from.presence[t][i],
       words: Object.fromEntries(Object.keys(attributes).map((name, k) => [name, attributes[name][from.attributes[t][i][k]]])),
       sure: Object.fromEntries(Object.keys(attributes).map((name, k) => [name, from.sure[t][i][k]])),
-    });
+    };
+  }
+
+  // What is seen at iteration t: predicted objects with the true one each is matched with, then those missed.
+  objects(t) {
+    const { iterates, truth, pairs } = this.state;
     const rows = [];
     const missed = [];
     iterates.presence[t].forEach((presence, i) => {
-      const found = presence >= this.threshold ? describe(iterates, t, i) : null;
+      const found = presence >= this.threshold ? this.described(iterates, t, i) : null;
       const k = pairs?.[t][i];
-      const there = truth && truth.presence[0][k] > 0.5 ? describe(truth, 0, k) : null;
+      const there = truth && truth.presence[0][k] > 0.5 ? this.described(truth, 0, k) : null;
       if (found) {
         const wrong = there ? WORDS.filter((word) => found.words[word] !== there.words[word]) : truth ? [...WORDS] : [];
         const distance = there ? Math.hypot(...found.place.map((x, axis) => x - there.place[axis])) : null;
@@ -80,17 +92,20 @@ export class SceneView {
 
   at(t) {
     if (!this.state) return;
-    const rows = this.objects(Math.min(t, this.state.iterates.presence.length - 1));
+    const last = Math.min(t, this.state.iterates.presence.length - 1);
+    const rows = this.objects(last);
+    const ghosts = this.ghosts(last);
     const seen = rows.filter(({ found }) => found);
     const count = seen.length;
     const there = rows.filter(({ there }) => there).length;
     this.summary.textContent = this.state.truth
       ? `${seen.filter(({ right }) => right).length} of ${there} objects right`
       : `${count} object${count === 1 ? "" : "s"} found`;
+    if (this.state.strange) this.summary.textContent += ", but this looks unlike the scenes it learned from";
     this.picture.setAttribute("aria-label", this.summary.textContent);
     this.map.setAttribute("aria-label", `Map: ${this.summary.textContent}`);
-    this.picture.replaceChildren(...(this.image ? [this.image] : []), ...seen.flatMap((row) => marker(row, row.found.pixel, 15)));
-    this.drawMap(rows, seen);
+    this.picture.replaceChildren(...(this.image ? [this.image] : []), ...[...ghosts, ...seen].flatMap((row) => marker(row, row.found.pixel, 15)));
+    this.drawMap(rows, [...ghosts, ...seen]);
     this.table.replaceChildren(table(rows, Boolean(this.state.truth)));
   }
 
@@ -117,7 +132,8 @@ export class SceneView {
   }
 }
 
-// A predicted object in its own colour, shape and size, with its number; dashed where it is wrong.
+// A predicted element in its own colour, shape and size, as opaque as it is sure to exist; an object has its number, and
+// is dashed where it is wrong.
 function marker({ found, number, right }, [x, y], radius, scale = 1) {
   const { color, shape, size } = found.words;
   const r = size === "large" ? radius : 0.72 * radius;
@@ -127,8 +143,10 @@ function marker({ found, number, right }, [x, y], radius, scale = 1) {
   body.style.strokeDasharray = right ? "" : `${5 * scale} ${2.5 * scale}`;
   const halo = outline(shape, [x, y], r + 1.5 * scale, { class: "halo" });
   halo.style.strokeWidth = 3.5 * scale;
-  const label = svg("text", { x, y, class: "number", fill: LIGHT.has(color) ? "#10151a" : "#fff", "font-size": 1.05 * r }, String(number));
-  return [halo, body, label];
+  const label = svg("text", { x, y, class: "number", fill: LIGHT.has(color) ? "#10151a" : "#fff", "font-size": 1.05 * r }, String(number ?? ""));
+  const all = svg("g", { opacity: Math.max(0, Math.min(1, found.presence)).toFixed(2), class: number ? "object" : "ghost" });
+  all.append(halo, body, label);
+  return [all];
 }
 
 function outline(shape, [x, y], r, attributes) {

@@ -1,0 +1,63 @@
+"""The public names, listed once: for type checkers, for `setpred.NAME`, and for what saved models may be built of."""
+
+from . import baselines as baselines
+from . import equivariance as equivariance
+from . import export as export
+from .adjoints import Adjoint as Adjoint
+from .adjoints import ConjugateGradient as ConjugateGradient
+from .adjoints import Identity as Identity
+from .adjoints import Implicit as Implicit
+from .adjoints import Unrolled as Unrolled
+from .constraints import Ball as Ball
+from .constraints import Box as Box
+from .constraints import Constraint as Constraint
+from .constraints import NonNegative as NonNegative
+from .constraints import PerSlice as PerSlice
+from .constraints import Simplex as Simplex
+from .constraints import Sphere as Sphere
+from .decoder import DSPN as DSPN
+from .decoder import SetDecoder as SetDecoder
+from .decoder import iDSPN as iDSPN
+from .encoders import RelationEncoder as RelationEncoder
+from .encoders import SetEncoder as SetEncoder
+from .encoders import Standardized as Standardized
+from .encoders import VectorEncoder as VectorEncoder
+from .image_encoder import ImageEncoder as ImageEncoder
+from .image_reader import ImageReader as ImageReader
+from .inits import GuessedInit as GuessedInit
+from .inits import Init as Init
+from .inits import LearnedInit as LearnedInit
+from .inits import RandomInit as RandomInit
+from .inits import ZeroInit as ZeroInit
+from .matching import Assignment as Assignment
+from .matching import assign as assign
+from .matching import chamfer_loss as chamfer_loss
+from .matching import hungarian_loss as hungarian_loss
+from .matching import match as match
+from .metrics import ExactSetAccuracy as ExactSetAccuracy
+from .metrics import SetAveragePrecision as SetAveragePrecision
+from .pooling import FSPool as FSPool
+from .pooling import MaxPool as MaxPool
+from .pooling import MeanPool as MeanPool
+from .pooling import SumPool as SumPool
+from .predictor import SetPredictor as SetPredictor
+from .ragged import collate_sets as collate_sets
+from .ragged import pad_sets as pad_sets
+from .restart import Restart as Restart
+from .schema import Angle as Angle
+from .schema import Attribute as Attribute
+from .schema import Category as Category
+from .schema import Count as Count
+from .schema import Field as Field
+from .schema import Flag as Flag
+from .schema import Real as Real
+from .schema import Schema as Schema
+from .solution import Solution as Solution
+from .solution import Trace as Trace
+from .solvers import GradientDescent as GradientDescent
+from .solvers import Nesterov as Nesterov
+from .solvers import Solver as Solver
+from .solvers import TorchOptimizer as TorchOptimizer
+
+__version__: str
+PUBLIC: dict[str, str]

@@ -1,0 +1,299 @@
+"""Sixteen channels at a time: the vector instructions that the compiled loops are written in.
+
+Numba's compiler vectorises a loop when it feels like it; a sort is only fast if every step is a vector instruction.
+These instructions take addresses and emit vectors of sixteen lanes, which LLVM maps to whatever the processor has.
+
+To sort sixteen channels in step, features become keys, and networks order them whose comparisons do not depend on the
+values. A key is a float64, since processors find the smaller of two floats faster than of two integers. All keys have
+the same exponent; the mantissa holds the feature's bits made monotone (32 bits), then its place (20 bits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numba.extending
+from llvmlite import ir
+from numba import types
+from numba.core.cgutils import get_or_insert_function
+
+Builder = Any
+Address = Any
+Integer = Any
+Float = Any
+Pairs = tuple[tuple[int, int], ...]
+TYPES = {"Address": types.int64, "Integer": types.int64, "Float": types.float32, "None": types.void}
+
+LANES = 16
+KEYS = 8 * LANES  # bytes of a row of keys
+PLACE_BITS = 20
+
+I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+F32, F64 = ir.FloatType(), ir.DoubleType()
+
+
+def instruction(emit: Callable[..., Any]) -> Any:
+    """What `emit` writes with a builder of code as a function for compiled code, of the types that `emit` says."""
+    *arguments, returned = (TYPES[kind] for kind in emit.__annotations__.values() if kind != "Builder")
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return emit(builder, *values) or context.get_dummy_value()
+
+    return numba.extending.intrinsic(wraps(emit)(lambda context, *given: (returned(*arguments), generate)))
+
+
+def vector(element: ir.Type) -> ir.Type:
+    return ir.VectorType(element, LANES)
+
+
+def constant(element: ir.Type, value: float) -> ir.Constant:
+    return ir.Constant(vector(element), [value] * LANES)
+
+
+def splat(b: Builder, scalar: Any) -> Any:
+    undefined = ir.Constant(vector(scalar.type), ir.Undefined)
+    first = b.insert_element(undefined, scalar, ir.Constant(I32, 0))
+    return b.shuffle_vector(first, undefined, constant(I32, 0))
+
+
+def load(b: Builder, address: Address) -> Any:
+    return b.load(b.inttoptr(address, vector(F32).as_pointer()), align=4)
+
+
+def store(b: Builder, value: Any, address: Address) -> None:
+    b.store(value, b.inttoptr(address, value.type.as_pointer()), align=4)
+
+
+def rectified(b: Builder, x: Any) -> Any:
+    """`max(x, 0)`, a NaN stays one."""
+    zero = constant(F32, 0.0)
+    return b.select(b.fcmp_ordered("<=", x, zero), zero, x)
+
+
+@instruction
+def read_float(b: Builder, address: Address) -> Float:
+    return b.load(b.inttoptr(address, F32.as_pointer()), align=4)
+
+
+@instruction
+def write_float(b: Builder, address: Address, value: Float) -> None:
+    b.store(value, b.inttoptr(address, F32.as_pointer()), align=4)
+
+
+@instruction
+def read_flag(b: Builder, address: Address) -> Integer:
+    """The byte at an address."""
+    return b.zext(b.load(b.inttoptr(address, I8.as_pointer()), align=1), I64)
+
+
+@instruction
+def fill(b: Builder, out: Address, value: Float) -> None:
+    """`out = value` in every lane."""
+    store(b, splat(b, value), out)
+
+
+@instruction
+def copy(b: Builder, out: Address, values: Address) -> None:
+    """`out = values`."""
+    store(b, load(b, values), out)
+
+
+@instruction
+def shift(b: Builder, values: Address, amount: Float) -> None:
+    """`values = values - amount`."""
+    store(b, b.fsub(load(b, values), splat(b, amount)), values)
+
+
+@instruction
+def lower(b: Builder, values: Address, threshold: Float) -> None:
+    """`values = max(values - threshold, 0)`."""
+    store(b, rectified(b, b.fsub(load(b, values), splat(b, threshold))), values)
+
+
+@instruction
+def multiply(b: Builder, out: Address, left: Address, right: Address) -> None:
+    """`out = left * right`."""
+    store(b, b.fmul(load(b, left), load(b, right)), out)
+
+
+@instruction
+def multiply_add(b: Builder, total: Address, features: Address, bias: Address, routed: Address) -> None:
+    """`total += (features + bias) * routed`."""
+    x = b.fadd(load(b, features), load(b, bias))
+    store(b, b.fadd(load(b, total), b.fmul(x, load(b, routed))), total)
+
+
+@instruction
+def residual(b: Builder, total: Address, z: Address, squares: Address, scale: Float) -> None:
+    """`total - z`: its square is added to `squares`, and `total` becomes it times `scale`."""
+    r = b.fsub(load(b, total), load(b, z))
+    store(b, b.fadd(load(b, squares), b.fmul(r, r)), squares)
+    store(b, b.fmul(r, splat(b, scale)), total)
+
+
+@instruction
+def relu(b: Builder, out: Address, bias: Address) -> None:
+    """`out = max(out + bias, 0)`."""
+    store(b, rectified(b, b.fadd(load(b, out), load(b, bias))), out)
+
+
+@instruction
+def keep_where_positive(b: Builder, out: Address, activation: Address) -> None:
+    """`out = out where activation > 0, else 0`."""
+    zero = constant(F32, 0.0)
+    store(b, b.select(b.fcmp_ordered("<=", load(b, activation), zero), zero, load(b, out)), out)
+
+
+@instruction
+def add_above(b: Builder, values: Address, threshold: Float, total: Address, count: Address) -> None:
+    """Add to `total` the values above the threshold, to `count` how many they are."""
+    x, zero = load(b, values), constant(F32, 0.0)
+    above = b.fcmp_ordered(">", x, splat(b, threshold))
+    store(b, b.fadd(load(b, total), b.select(above, x, zero)), total)
+    store(b, b.fadd(load(b, count), b.select(above, constant(F32, 1.0), zero)), count)
+
+
+@instruction
+def add_up(b: Builder, values: Address) -> Float:
+    """The sum of the lanes."""
+    x, width = load(b, values), LANES
+    while width > 1:
+        width //= 2
+        half = [ir.Constant(ir.VectorType(I32, width), list(range(s, s + width))) for s in (0, width)]
+        x = b.fadd(b.shuffle_vector(x, x, half[0]), b.shuffle_vector(x, x, half[1]))
+    return b.extract_element(x, ir.Constant(I32, 0))
+
+
+@instruction
+def encode(b: Builder, keys: Address, features: Address, bias: Address, place: Integer) -> None:
+    """Write keys whose ascending order is the descending order of `features + bias`, ties by place.
+
+    Adding 0.0 makes -0.0 tie with 0.0; a NaN sorts first, as in torch.
+    """
+    x = b.fadd(b.fadd(load(b, features), load(b, bias)), constant(F32, 0.0))
+    x = b.select(b.fcmp_unordered("uno", x, x), constant(F32, float("nan")), x)
+    bits = b.bitcast(x, vector(I32))
+    sign = b.ashr(bits, constant(I32, 31))
+    descending = b.xor(bits, b.xor(b.or_(sign, constant(I32, 1 << 31)), constant(I32, -1)))
+    high = b.shl(b.zext(descending, vector(I64)), constant(I64, PLACE_BITS))
+    store(b, b.or_(high, _low_bits(b, place)), keys)
+
+
+@instruction
+def encode_last(b: Builder, keys: Address, place: Integer) -> None:
+    """Write keys that come after every feature, for an element that is masked out."""
+    store(b, b.or_(constant(I64, 0xFFFFFFFF << PLACE_BITS), _low_bits(b, place)), keys)
+
+
+def _low_bits(b: Builder, place: Integer) -> Any:
+    """The places of the keys, `place + lane`, below the exponent that they all have."""
+    exponent = (1023 + 52) << 52
+    return b.add(splat(b, place), ir.Constant(vector(I64), [exponent + lane for lane in range(LANES)]))
+
+
+def _at_place(b: Builder, base: Address, keys: Address, lane: int) -> Any:
+    """A pointer to the float of `base` at the place of a key."""
+    key = b.inttoptr(b.add(keys, ir.Constant(I64, 8 * lane)), I32.as_pointer())
+    place = b.and_(b.load(key, align=4), ir.Constant(I32, (1 << PLACE_BITS) - 1))
+    return b.inttoptr(b.add(base, b.shl(b.zext(place, I64), ir.Constant(I64, 2))), F32.as_pointer())
+
+
+@instruction
+def route(b: Builder, keys: Address, weight: Address, routed: Address) -> None:
+    """Send the weight of a rank to the places that hold this rank: `routed[place of key] = weight`."""
+    for lane in range(LANES):
+        own = b.inttoptr(b.add(weight, ir.Constant(I64, 4 * lane)), F32.as_pointer())
+        b.store(b.load(own, align=4), _at_place(b, routed, keys, lane), align=4)
+
+
+@instruction
+def route_pair(
+    b: Builder, first: Address, second: Address, bias: Address, high: Address, low: Address, routed: Address
+) -> None:
+    """`route` of a set of two elements without keys: the larger gets the weight `high`, the other `low`."""
+    bias = load(b, bias)  # two different features may tie once it is added
+    x, y = b.fadd(load(b, first), bias), b.fadd(load(b, second), bias)
+    swapped = b.fcmp_ordered(">", y, x)  # where one is a NaN, so is all that follows
+    high, low = load(b, high), load(b, low)
+    store(b, b.select(swapped, low, high), routed)
+    store(b, b.select(swapped, high, low), b.add(routed, ir.Constant(I64, 4 * LANES)))
+
+
+@instruction
+def fetch_add(b: Builder, keys: Address, staged: Address, out: Address) -> None:
+    """Add to a rank what the places that hold it have: `out += staged[place of key]`."""
+    total = load(b, out)
+    for lane in range(LANES):
+        value, index = b.load(_at_place(b, staged, keys, lane), align=4), ir.Constant(I32, lane)
+        total = b.insert_element(total, b.fadd(b.extract_element(total, index), value), index)
+    store(b, total, out)
+
+
+def odd_even_merge(n: int) -> Pairs:
+    """Batcher's odd-even merge sort of n values as pairs (i, j), i < j: after all of them the smallest is at 0.
+
+    >>> odd_even_merge(3)
+    ((0, 1), (0, 2), (1, 2))
+    """
+    powers = [1 << k for k in range((n - 1).bit_length())]
+    return tuple(
+        (i, i + step)
+        for number, run in enumerate(powers, start=1)
+        for step in reversed(powers[:number])
+        for start in range(step % run, n - step, 2 * step)
+        for i in range(start, min(start + step, n - step))
+        if i // (2 * run) == (i + step) // (2 * run)
+    )
+
+
+def bitonic_merge(n: int) -> Pairs:
+    """The pairs that sort n = 2ᵏ values which first rise and then fall, or the other way round.
+
+    >>> bitonic_merge(4)
+    ((0, 2), (1, 3), (0, 1), (2, 3))
+    """
+    steps = [n >> shift for shift in range(1, n.bit_length())]
+    return tuple((i, i + step) for step in steps for i in range(n) if not i & step)
+
+
+def _order(b: Builder, addresses: list[Any], pairs: Pairs) -> None:
+    """Order the rows of keys at these addresses by the pairs, half a row at a time, in registers."""
+
+    def choose(name: str, x: Any, y: Any) -> Any:  # a comparison would become a masked store, and the next load wait
+        signature = ir.FunctionType(x.type, [x.type, x.type])
+        function = get_or_insert_function(b.module, signature, f"llvm.{name}num.v{x.type.count}f64")
+        return b.call(function, [x, y], fastmath=("nnan", "nsz"))
+
+    half = ir.VectorType(F64, LANES // 2)
+    for offset in (0, KEYS // 2):
+        pointers = [b.inttoptr(b.add(row, ir.Constant(I64, offset)), half.as_pointer()) for row in addresses]
+        rows = [b.load(pointer, align=8) for pointer in pointers]
+        for i, j in pairs:
+            rows[i], rows[j] = choose("min", rows[i], rows[j]), choose("max", rows[i], rows[j])
+        for row, pointer in zip(rows, pointers, strict=True):
+            b.store(row, pointer, align=8)
+
+
+def _on_consecutive_rows(count: int, pairs: Pairs) -> Any:
+    @instruction
+    def order(b: Builder, keys: Address) -> None:
+        _order(b, [b.add(keys, ir.Constant(I64, i * KEYS)) for i in range(count)], pairs)
+
+    return order
+
+
+def _on_rows_apart(pairs: Pairs) -> Any:
+    @instruction
+    def order(b: Builder, first: Address, second: Address, third: Address, fourth: Address) -> None:
+        _order(b, [first, second, third, fourth], pairs)
+
+    return order
+
+
+sort_2, sort_4, sort_8, sort_16 = (_on_consecutive_rows(n, odd_even_merge(n)) for n in (2, 4, 8, 16))
+merge_16 = _on_consecutive_rows(16, bitonic_merge(16))
+fold = _on_rows_apart(((0, 3), (1, 2), (0, 1), (2, 3)))
+cross = _on_rows_apart(((0, 2), (1, 3), (0, 1), (2, 3)))
+pair_up = _on_rows_apart(((0, 2), (1, 3)))

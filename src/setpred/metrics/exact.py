@@ -1,0 +1,104 @@
+"""Exact accuracy: an example is right where every element is."""
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from ..masks import masks_of_both
+from ..matching import Classes, assign, check_classes
+from ..tensors import check_device
+
+
+class ExactSetAccuracy(Metric):
+    """Fraction of examples whose every element is right: one wrong element and the example counts nothing.
+
+    An element is right when its argmax is. An example counts when each of its target elements finds a
+    prediction of its own with the same argmax (and the same class, where class numbers are given). This is
+    what matching by any of the losses would say: argmax is also the nearest one-hot vector.
+
+    >>> metric = ExactSetAccuracy()
+    >>> target = torch.nn.functional.one_hot(torch.tensor([[0, 1], [2, 2]]))
+    >>> prediction = torch.tensor([[[0.1, 0.8, 0.1], [0.7, 0.2, 0.1]], [[0.0, 0.0, 1.0], [0.9, 0.0, 0.1]]])
+    >>> metric(prediction, target)
+    tensor(0.5000)
+    """
+
+    is_differentiable = False
+    higher_is_better = True
+    full_state_update = False
+    correct: Tensor
+    total: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("correct", torch.tensor(0), dist_reduce_fx="sum")
+        self.add_state("total", torch.tensor(0), dist_reduce_fx="sum")
+
+    def update(
+        self,
+        prediction: Tensor,
+        target: Tensor,
+        mask: Tensor | None = None,
+        *,
+        prediction_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
+        same_class: Classes | None = None,
+    ) -> None:
+        """Count the examples of one batch.
+
+        Args:
+            prediction: [batch, n, labels], logits or probabilities. An element with NaN is wrong.
+            target: [batch, m, labels], one-hot.
+            mask: [batch, n] bool, true where an element exists, in both sets; for sets of one size.
+            prediction_mask: [batch, n] bool, where the predictions have a mask of their own. With it, predicting
+                more elements than there are is wrong; without a mask, predictions left over are not judged.
+            target_mask: [batch, m] bool, where the targets have a mask of their own.
+            same_class: class numbers, [batch, n] for both sets or a pair of [batch, n] and [batch, m].
+        """
+        exact = exact_matches(
+            prediction,
+            target,
+            mask,
+            prediction_mask=prediction_mask,
+            target_mask=target_mask,
+            same_class=same_class,
+        )
+        self.correct += exact.sum()
+        self.total += len(exact)
+
+    def compute(self) -> Tensor:
+        """The fraction, a scalar; NaN when nothing was counted."""
+        return self.correct / self.total
+
+
+def exact_matches(
+    prediction: Tensor,
+    target: Tensor,
+    mask: Tensor | None = None,
+    *,
+    prediction_mask: Tensor | None = None,
+    target_mask: Tensor | None = None,
+    same_class: Classes | None = None,
+) -> Tensor:
+    """Which examples are right in every element, `[batch]` bool; arguments as in `ExactSetAccuracy.update`."""
+    for name, sets in (("prediction", prediction), ("target", target)):
+        if sets.ndim != 3 or sets.shape[2] == 0:
+            raise ValueError(f"{name} has shape {list(sets.shape)}: expected [batch, size, labels]")
+    if len(prediction) != len(target) or prediction.shape[2] != target.shape[2]:
+        raise ValueError(
+            f"prediction has shape {list(prediction.shape)}, target {list(target.shape)}: make the batch and "
+            "the number of labels equal"
+        )
+    check_device("prediction", prediction, "target", target)
+    rows, columns = masks_of_both(mask, prediction_mask, target_mask, prediction, target)
+    wrong = prediction.argmax(2)[:, :, None] != target.argmax(2)[:, None, :]
+    wrong |= prediction.isnan().any(2)[:, :, None]
+    if same_class is not None:
+        of_prediction, of_target = check_classes(same_class, wrong)
+        wrong |= of_prediction[:, :, None] != of_target[:, None, :]
+    pairs = assign(wrong.float(), prediction_mask=rows, target_mask=columns)
+    example = torch.arange(len(wrong), device=wrong.device)[:, None]
+    found = (~wrong[example, pairs.prediction, pairs.target] & pairs.mask).sum(1)
+    sizes = columns.sum(1)
+    exact = found == sizes
+    return exact if prediction_mask is None else exact & (rows.sum(1) == sizes)

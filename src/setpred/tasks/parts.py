@@ -1,0 +1,188 @@
+"""The parts of a decoder as settings: recipes, chosen by class and changed argument by argument, and then built.
+
+What can be chosen are the public classes of a kind, and what can be changed are the arguments of their constructors:
+nothing about a part is written down here.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+
+from torch import nn
+
+from .. import PUBLIC
+from ..adjoints import Adjoint
+from ..constraints import Constraint, PerSlice
+from ..decoder import SetDecoder
+from ..encoders import RelationEncoder, SetEncoder
+from ..errors import UsageError, unknown
+from ..inits import GuessedInit, Init
+from ..pooling import POOLS
+from ..recipes import arguments, build, classes_of, find_class, recipe
+from ..restart import Restart
+from ..solvers import Solver
+from .schedules import iterations_at
+
+if TYPE_CHECKING:
+    from .settings import NetSettings, Settings
+
+Recipe = dict[str, Any]
+
+PARTS: dict[str, type] = {
+    "solver": Solver,
+    "adjoint": Adjoint,
+    "init": Init,
+    "constraint": Constraint,
+    "restart": Restart,
+}
+NEEDED = ("solver", "adjoint", "init")
+WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def change_part(part: str, plain: Recipe | None, changes: Mapping[str, Any]) -> Recipe | None:
+    """A recipe with another `class`, other arguments, or both; values may be text.
+
+    Another class keeps the arguments that both have.
+
+    >>> change_part("adjoint", {"class": "Unrolled"}, {"class": "ConjugateGradient", "gamma": "10"})
+    {'class': 'ConjugateGradient', 'steps': 10, 'gamma': 10.0}
+    >>> change_part("adjoint", {"class": "Unrolled"}, {"gamma": "10"})
+    Traceback (most recent call last):
+    setpred.errors.UsageError: adjoint.gamma is for ConjugateGradient, not Unrolled: set adjoint=ConjugateGradient too
+    """
+    changes = dict(changes)
+    if "class" in changes:
+        plain = _chosen(part, changes.pop("class"), plain)
+    if plain is None:
+        if changes:
+            example = next(iter(_classes(part)))
+            raise UsageError(f"{part}.{next(iter(changes))} needs a {part}: set {part}={example} too")
+        return None
+    known = arguments(_classes(part)[plain["class"]])
+    for name, value in changes.items():
+        if name not in known:
+            raise _no_argument(part, name, plain["class"])
+        plain = {**plain, name: _converted(f"{part}.{name}", value, known[name].hint)}
+    return plain
+
+
+def build_part(part: str, plain: Recipe | None, **surroundings: Any) -> Any:
+    """The object of a recipe; arguments that it lacks come from the surroundings, as the length of z does."""
+    if plain is None:
+        return None
+    known = arguments(_classes(part)[plain["class"]])
+    lacking = {name for name, argument in known.items() if argument.required and name not in plain}
+    return build({**plain, **{name: surroundings[name] for name in lacking & surroundings.keys()}}, part)
+
+
+def make_decoder(
+    settings: "Settings", size: int, dim: int, known: int = 0, constraint: Constraint | None = None
+) -> SetDecoder:
+    """The decoder that settings describe, for sets of `size` elements of `dim` numbers.
+
+    Args:
+        settings: of the parts and of the inner encoder.
+        size: elements of a set.
+        dim: numbers of an element.
+        known: how many numbers of each element, the first ones, are given and free of constraints.
+        constraint: what holds where the settings name none.
+    """
+    surroundings = {"latent": settings.net.latent, "size": size, "dim": dim}
+    parts = {part: build_part(part, getattr(settings, part), **surroundings) for part in PARTS}
+    parts["constraint"] = parts["constraint"] or constraint
+    if known and isinstance(parts["init"], GuessedInit):
+        raise UsageError("init=GuessedInit does not see what is given of each element: use init=RandomInit")
+    if known and parts["constraint"] is not None:
+        parts["constraint"] = PerSlice({(known, dim): parts["constraint"]})
+    if settings.optim.iterations is not None:
+        iterations_at(settings.optim.iterations, 0, 1)  # says what is wrong with it before training begins
+        parts["solver"].eval_steps = parts["solver"].iterations()
+    return SetDecoder(make_encoder(settings.net, dim, size), **parts)
+
+
+def make_encoder(net: "NetSettings", dim: int, size: int) -> SetEncoder | RelationEncoder:
+    """The inner encoder, of elements of `dim` numbers."""
+    encoder, rows = (RelationEncoder, size**2) if net.relation else (SetEncoder, size)
+    return encoder(dim, net.hidden, net.latent, size, make_pool(net.pool, net.latent, rows))
+
+
+def make_pool(name: str, channels: int, size: int) -> str | nn.Module:
+    """A pooling by the short name that encoders know, or by its class."""
+    if name in POOLS:
+        return name
+    cls = find_class(name) if name.endswith("Pool") else None
+    if cls is None:
+        raise unknown("net.pool", name, [*POOLS, *(public for public in PUBLIC if public.endswith("Pool"))])
+    around = {"channels": channels, "size": size}
+    return build({"class": name, **{key: around[key] for key in arguments(cls) if key in around}}, "net.pool")
+
+
+def _classes(part: str) -> dict[str, type]:
+    return classes_of(PARTS[part])
+
+
+def _chosen(part: str, choice: Any, before: Recipe | None) -> Recipe | None:
+    """The recipe of a class by its name, of an object, or of nothing."""
+    if choice is None or choice == "none":
+        if part in NEEDED:
+            raise UsageError(f"{part}=none: a decoder needs one, choose from {', '.join(_classes(part))}")
+        return None
+    if isinstance(choice, PARTS[part]):
+        return recipe(choice, part)
+    if choice not in _classes(part):
+        raise unknown(part, str(choice), _classes(part))
+    known = arguments(_classes(part)[choice])
+    defaults = {name: argument.default for name, argument in known.items() if not argument.required}
+    kept = {name: value for name, value in (before or {}).items() if name in known}
+    return {"class": choice, **defaults, **kept}
+
+
+def _no_argument(part: str, name: str, chosen: str) -> UsageError:
+    users = [other for other, cls in _classes(part).items() if name in arguments(cls)]
+    if users:
+        return UsageError(f"{part}.{name} is for {' and '.join(users)}, not {chosen}: set {part}={users[0]} too")
+    known = [f"{part}.{each}" for each in arguments(_classes(part)[chosen])]
+    near = get_close_matches(f"{part}.{name}", known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else f"{chosen} has {', '.join(known) or 'no settings'}"
+    return UsageError(f"unknown setting '{part}.{name}': {hint}")
+
+
+def _converted(where: str, value: Any, hint: Any) -> Any:
+    """A value, or the text that stands for it, as the type of an argument wants it."""
+    kinds = _kinds(hint)
+    if value is None or (isinstance(value, str) and value.lower() == "none"):
+        if NoneType not in kinds and Any not in kinds:
+            raise UsageError(f"{where}=none: it needs a value")
+        return None
+    if isinstance(value, Mapping | list):  # of a file: a recipe already
+        return value
+    if any(get_origin(kind) is type for kind in kinds):
+        return {"class": "torch.optim", "name": str(value)} if isinstance(value, str) else recipe(value, where)
+    if bool in kinds and (isinstance(value, bool) or str(value).lower() in WORDS):
+        return value if isinstance(value, bool) else WORDS[str(value).lower()]
+    number = _number(value)
+    if number is not None and float in kinds:
+        return number
+    if number is not None and int in kinds and number.is_integer():
+        return int(number)
+    if isinstance(value, str) and str in kinds:
+        return value
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+    wanted = " or ".join(words for kind, words in names.items() if kind in kinds) or "not to be changed here"
+    raise UsageError(f"{where}={str(value)[:100]!r}: it is {wanted}")
+
+
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    """The types that an annotation allows."""
+    union = get_origin(hint) in (Union, UnionType)
+    return tuple(kind for part in get_args(hint) for kind in _kinds(part)) if union else (hint,)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None

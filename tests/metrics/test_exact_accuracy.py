@@ -1,0 +1,124 @@
+"""Exact set accuracy: all elements right or nothing, in any order, inside the class, over any batches."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import one_hot
+
+from setpred.matching import hungarian_loss
+from setpred.metrics import ExactSetAccuracy
+
+
+def accuracy(prediction, target, *args, **kwargs) -> float:
+    metric = ExactSetAccuracy()
+    metric.update(prediction, target, *args, **kwargs)
+    return metric.compute().item()
+
+
+@given(st.data(), st.integers(1, 4))
+def test_right_exactly_when_some_order_is_right(data, n):
+    labels = st.lists(st.integers(0, 2), min_size=n, max_size=n)
+    predicted, wanted = data.draw(labels), data.draw(labels)
+    some_order = any(list(order) == wanted for order in itertools.permutations(predicted))
+    logits = 3 * one_hot(torch.tensor([predicted]), 3) + torch.rand(1, n, 3)
+    assert accuracy(logits, one_hot(torch.tensor([wanted]), 3)) == some_order
+
+
+@pytest.mark.parametrize("cost", ["squared", "euclidean", "cross_entropy"])
+def test_agrees_with_the_match_of_the_losses(cost):
+    logits = 2 * torch.randn(64, 3, 3)
+    target = one_hot(torch.randint(3, (64, 3)), 3).float()
+    prediction = logits if cost == "cross_entropy" else logits.softmax(-1)
+    nearest = one_hot(prediction.argmax(-1), 3).float()
+    exact = hungarian_loss(nearest, target, "squared") == 0
+    least = hungarian_loss(prediction, target, cost)
+    own_label = hungarian_loss(prediction, nearest, cost)
+    assert 0 < exact.sum() < 64
+    assert torch.allclose(least[exact], own_label[exact])
+    assert accuracy(prediction, target) == exact.float().mean()
+
+
+def test_classes_forbid_what_order_alone_would_allow():
+    target = one_hot(torch.tensor([[0, 1]]), 2)
+    classes = torch.tensor([[7, 8]])
+    assert accuracy(target.flip(1), target) == 1
+    assert accuracy(target.flip(1), target, same_class=classes) == 0
+    assert accuracy(target.flip(1), target, same_class=(classes.flip(1), classes)) == 1
+
+
+def test_masked_targets_are_not_asked_for():
+    target = one_hot(torch.tensor([[0, 1, 1]]), 2)
+    prediction = one_hot(torch.tensor([[1, 0, 0]]), 2)
+    assert accuracy(prediction, target) == 0
+    assert accuracy(prediction, target, target_mask=torch.tensor([[True, True, False]])) == 1
+
+
+def test_too_few_or_too_many_predictions_are_wrong():
+    target = one_hot(torch.tensor([[0, 1]]), 2)
+    mask = torch.tensor([[True, False]])
+    assert accuracy(target[:, :1], target) == 0
+    assert accuracy(target, target, prediction_mask=mask) == 0
+    assert accuracy(target, target, mask, prediction_mask=torch.tensor([[True, True]])) == 0
+    assert accuracy(target, target, mask, prediction_mask=mask) == 1
+    assert accuracy(target, target, target_mask=mask, prediction_mask=mask) == 1
+
+
+def test_one_mask_is_that_of_both_sets():
+    target = one_hot(torch.tensor([[0, 1, 1]]), 2)
+    prediction = one_hot(torch.tensor([[1, 0, 0]]), 2)
+    mask = torch.tensor([[True, True, False]])
+    hidden = prediction * mask[..., None]
+    assert accuracy(hidden, target, mask) == 1
+    assert accuracy(prediction.flip(1) * mask[..., None], target, mask) == 0
+
+
+def test_a_diverged_example_is_wrong_and_harms_no_other():
+    target = one_hot(torch.tensor([[0, 1], [0, 1]]), 2)
+    prediction = target.float()
+    prediction[1, 0, 0] = torch.nan
+    assert accuracy(prediction, target) == 0.5
+
+
+def test_batches_of_any_size_add_up():
+    target = one_hot(torch.randint(3, (10, 2)), 3)
+    prediction = torch.randn(10, 2, 3)
+    metric = ExactSetAccuracy()
+    for x, y in zip(prediction.split(3), target.split(3), strict=True):
+        metric.update(x, y)
+    metric.update(prediction[:0], target[:0])
+    assert metric.compute() == accuracy(prediction, target)
+    metric.reset()
+    metric.update(target, target)
+    assert metric.compute() == 1
+
+
+def test_nothing_counted_is_not_a_number():
+    empty = torch.zeros(0, 2, 3)
+    assert accuracy(empty, empty) != accuracy(empty, empty)
+
+
+def test_an_empty_set_is_predicted_exactly():
+    empty = torch.zeros(2, 0, 3)
+    assert accuracy(empty, empty) == 1
+
+
+SETS = torch.zeros(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((SETS, SETS.argmax(2)), r"target has shape \[2, 3\]: expected \[batch, size, labels\]"),
+        ((SETS, SETS[:1]), "make the batch and the number of labels equal"),
+        ((SETS, SETS[..., :2]), "make the batch and the number of labels equal"),
+        ((SETS, SETS.to("meta")), "prediction is on cpu, target on meta"),
+        ((SETS, SETS, torch.ones(2, 3)), r"mask is \[2, 3\] torch.float32: pass \[2, 3\] torch.bool"),
+    ],
+)
+def test_wrong_input_gets_one_line(arguments, message):
+    with pytest.raises(ValueError, match=message) as error:
+        accuracy(*arguments)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,90 @@
+"""Runs wait for a place, wherever they are trained, and what a person should know of them is kept."""
+
+import pytest
+
+from setpred.paper.plan import make_plan
+from setpred.paper.processes import Processes
+from setpred.paper.scheduler import run_all
+from setpred.paper.trainings import TAKEN, Outcome
+
+
+class Pretended:
+    """Two places; the first run is someone else's, the second is lost, the others finish one at a time."""
+
+    def __init__(self):
+        self.begun, self.most, self.running = [], 0, []
+        self.cancelled, self.closed = [], False
+
+    def expect(self, runs):
+        self.runs = runs
+
+    def places(self):
+        return 2
+
+    def start(self, run):
+        if run is self.runs[0]:
+            return None
+        self.begun.append(run)
+        self.running.append(len(self.begun))
+        self.most = max(self.most, len(self.running))
+        return len(self.begun)
+
+    def ended(self, trainings):
+        return trainings[:1]
+
+    def outcome(self, training, run):
+        self.running.remove(training)
+        if training == 1:
+            return Outcome(run, "unfinished", reason="was lost")
+        return Outcome(run, "finished", {"metrics": {"loss": 1.0}, "seconds": 1.0}, final=True)
+
+    def cancel(self, training):
+        self.cancelled.append(training)
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return make_plan("autoencoding", ["n=2", "d=2", "steps=10", "model=idspn", "seeds=0-4"], tmp_path).runs
+
+
+def test_every_run_gets_its_turn_and_remarks_are_of_those_that_did_not_end(runs):
+    executor = Pretended()
+    assert run_all(runs, executor) == {runs[0].folder: TAKEN, runs[1].folder: "was lost"}
+    assert executor.begun == runs[1:]
+    assert executor.most == 2
+    assert executor.closed
+
+
+def test_an_interrupt_ends_what_is_running(runs, monkeypatch):
+    def interrupted(trainings):
+        raise KeyboardInterrupt
+
+    executor = Pretended()
+    monkeypatch.setattr(executor, "ended", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_all(runs, executor)
+    assert executor.cancelled == [1, 2]
+    assert executor.closed
+
+
+def test_processes_share_the_cores_of_a_machine_and_each_gpu_is_given_in_turn(runs, monkeypatch):
+    given = []
+
+    def start(run, threads, gpu):
+        given.append((threads, gpu))
+        return object()
+
+    monkeypatch.setattr("setpred.paper.processes.start", start)
+    monkeypatch.setattr("setpred.paper.processes.cores", lambda: 6)
+    monkeypatch.setattr("setpred.paper.processes.gpus", lambda: ["0", "3"])
+    monkeypatch.setattr("setpred.paper.processes.how_it_ended", lambda run, process: Outcome(run, "unfinished"))
+    executor = Processes()
+    executor.expect(runs)
+    assert executor.places() == 2
+    first, _ = executor.start(runs[0]), executor.start(runs[1])
+    executor.outcome(first, runs[0])
+    executor.start(runs[2])
+    assert given == [(3, "0"), (3, "3"), (3, "0")]
