@@ -8,7 +8,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from setpred.paper.plan import Run, make_plan
+from setpred.paper.reproduce import make_plan
+from setpred.paper.trainings import Run
 
 BENCH = json.loads((Path(__file__).parent.parent / "results" / "bench" / "bench.json").read_text())
 MEASURED = {(row["case"], row["steps"]): row for row in BENCH["training_step"]}

@@ -15,11 +15,11 @@ from torch import Tensor
 
 import setpred as sp
 from setpred.data.synthetic import random_sets
+from setpred.inits import fixed_noise
 from setpred.tasks.settings import RESTARTED
-from setpred.tensors import fixed_noise
 from setpred.training.module import FITTED
-from setpred.training.run import commit
 from setpred.training.run_folder import load_run
+from setpred.training.summary import commit
 
 RESULTS = Path(__file__).parent.parent / "results" / "beyond"
 SEED, EXAMPLES = 4_2026, 16_000

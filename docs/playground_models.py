@@ -4,17 +4,14 @@ import json
 import sys
 from pathlib import Path
 
-from setpred.export.trained import export_trained
-from setpred.image_encoder import ImageEncoder
+from setpred.export.formats import export_trained
 from setpred.play.zoo import FOLDER
-from setpred.predictor import SetPredictor
 from setpred.training.run_folder import read_result
 
 
 def pack(run: Path, name: str) -> Path:
-    """Save the model of `run` as `name`, in half precision where it sees images, and what is known of its training."""
-    sees = isinstance(SetPredictor.from_pretrained(run).encoder, ImageEncoder)
-    folder = export_trained(str(run), "pretrained", FOLDER / name, half=sees)
+    """Save the model of `run` as `name`, in half precision, and what is known of its training."""
+    folder = export_trained(str(run), "pretrained", FOLDER / name, half=True)
     result = read_result(run)
     kept = {key: result[key] for key in ("task", "model", "steps", "seconds", "commit")}
     metrics = {key: round(value, 6) for key, value in result["metrics"].items()}

@@ -21,9 +21,11 @@ TINY = [
 def test_train_evaluate_check_report(setpred, tmp_path):
     code, out, _ = setpred("train", "numbering", "--preset", "quick", "--out", "run", *TINY)
     assert code == 0
-    assert "accuracy" in out
+    assert "the fraction of test sets in which every number is right; higher is better" in out
+    assert "Published for idspn: accuracy 96.8 % ± 0.6 % (64 elements of 4 classes" in out
     assert "setpred report run" in out
     result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert f"has a loss of {result['trivial_loss']:.3g}" in out
     assert result["steps"] == 12
     assert result["preset"] == "quick"
 
@@ -132,7 +134,7 @@ def test_the_version_is_told_and_the_bare_package_says_what_its_command_needs(se
             "unknown setting 'solver.momentm': did you mean solver.momentum?",
         ),
         (["train", "numbering", "solver.steps=many"], "solver.steps='many': it is a whole number"),
-        (["train", "numbering", "solver.steps=0"], "steps is 0, it must be a whole number from 1 on"),
+        (["train", "numbering", "solver.steps=0"], "steps is 0, it must be a whole number from 1 to 1,000,000"),
         (["train", "numbering", "steps"], "'steps' is not a setting: write key=value"),
         (["train", "numbering", "solver=Nestorov"], "unknown solver 'Nestorov': did you mean Nesterov?"),
         (
@@ -166,6 +168,9 @@ def test_the_version_is_told_and_the_bare_package_says_what_its_command_needs(se
         (["check", "nothing"], "unknown run folder or model 'nothing'"),
         (["report", "nowhere"], "nowhere"),
         (["reproduce", "nothing"], "unknown table 'nothing'"),
+        (["reproduce", "all", "--within", "soon"], "--within soon is not a time: write 12h"),
+        (["reproduce", "all", "n=4"], "name a table for more"),
+        (["adopt", "nothing.ckpt", "--out", "run"], "there is no file nothing.ckpt"),
         (["reproduce", "autoencoding", "n=3"], "n=3 is not in the published table"),
         (["data", "scenes", "--out", "x", "--split", "a b"], "split 'a b' is no name for a folder"),
     ],
@@ -195,10 +200,17 @@ def test_bench_quick_has_all_ratios(setpred, tmp_path):
     code, _, _ = setpred("bench", "--quick", "--json", "bench.json", "--figure", "bench.png")
     assert code == 0
     results = json.loads((tmp_path / "bench.json").read_text())
-    assert all(row["over_floor"] > 0 for row in results["inner_loop"])
+    assert all(row["over_floor"] > 0 and row["over_mm"] > 0 for row in results["inner_loop"])
+    assert all(len(row["libraries"]) == 4 for row in results["inner_loop"])
     assert all(row["naive_over_ours"] > 0 and row["unrolled_over_ours"] > 0 for row in results["training_step"])
     assert results["memory"][-1]["idspn_growth"] <= 0.02
     assert (tmp_path / "bench.png").stat().st_size > 10_000
+
+
+def test_bench_refuses_a_device_that_is_not_there(setpred):
+    code, _, err = setpred("bench", "--quick", "--device", "nowhere")
+    assert code == 2
+    assert "torch cannot use it here" in err
 
 
 def test_evaluate_does_what_it_is_asked_or_says_why_not(setpred):
@@ -233,7 +245,7 @@ def test_the_table_after_training_names_the_step_it_stopped_at(setpred, tmp_path
 
 
 def test_names_of_fields_are_shown_as_they_are(capsys):
-    from setpred.cli import show_metrics
+    from setpred.cli_train import show_metrics
 
     show_metrics({"4": {"width [mm] right": 0.5, "speed [/s] right": 0.25}}, "step")
     out = capsys.readouterr().out

@@ -424,3 +424,13 @@ def test_mistakes_are_named_in_one_line(act, message):
     with pytest.raises(ValueError, match=message) as caught:
         act()
     assert "\n" not in str(caught.value)
+
+
+def test_a_start_outside_the_constraint_is_left_there_if_asked():
+    encoder = sp.SetEncoder(dim=2, hidden=8, latent=6, size=4)
+    start = torch.full((1, 4, 2), 3.0)
+    for projected, first in ((True, 1.0), (False, 3.0)):
+        decoder = sp.iDSPN(encoder, init=sp.RandomInit(projected=projected), constraint=sp.Box(0.0, 1.0))
+        trace = decoder.solve(torch.randn(1, 6), init=start, steps=2, trace=True).trace
+        assert (trace.sets[0] == first).all()
+        assert trace.sets[1:].max() <= 1

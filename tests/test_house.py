@@ -4,9 +4,12 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-SOURCES = sorted((Path(__file__).parent.parent / "src" / "setpred").rglob("*.py"))
-# Renders that are stored, 50,000 at a time, are named by the files of data/scenes: these keep their names and imports.
-TWICE = {"__init__.py", "clevr.py", "files.py", "threads.py"}
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "src" / "setpred"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+ACROSS = {"hostile"}  # tests of what holds in every room
+# Stored renders are named by a hash of data/scenes, whose files.py imports setpred.files: both names are fixed.
+TWICE = {"__init__.py", "files.py"}
 
 
 def test_a_file_is_at_most_300_lines():
@@ -16,6 +19,23 @@ def test_a_file_is_at_most_300_lines():
 def test_no_two_files_have_one_name():
     names = Counter(path.name for path in SOURCES)
     assert {name for name, count in names.items() if count > 1} <= TWICE
+
+
+def test_tests_lie_in_the_folder_of_what_they_test():
+    rooms = {path.parent.name for path in SOURCES if path.parent.parent == PACKAGE}
+    folders = {path.parent.name for path in TESTS.glob("*/test_*.py")}
+    assert folders - rooms == ACROSS
+    assert rooms - folders == set()
+    for test in TESTS.rglob("test_*.py"):
+        homes = homes_of(test.stem.removeprefix("test_"))
+        assert not homes or test.parent.relative_to(TESTS) in homes, f"{test} belongs into one of {homes}"
+
+
+def homes_of(name):
+    """Folders in which a module or a room of that name lies; the tests of a room may lie in it."""
+    modules = [path.relative_to(PACKAGE) for path in SOURCES]
+    rooms = [path.parent for path in modules if path.name == "__init__.py" and path.parent.name == name]
+    return {path.parent for path in modules if path.stem == name} | {home for r in rooms for home in (r, r.parent)}
 
 
 def opens_text(call):

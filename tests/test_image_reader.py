@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import setpred as sp
-from setpred.tasks.clevr import mirrored
+from setpred.trunks import beside_grid, see
 
 SCHEMA = sp.Schema({"at": sp.Real(2, range=(0, 32)), "colour": sp.Category("red", "blue")}, size=3)
 
@@ -105,22 +105,24 @@ def test_coarse_numbers_hardly_change_the_loss():
     assert fast.item() == pytest.approx(exact.item(), rel=0.02)
 
 
-def test_a_mirror_twice_is_no_mirror():
-    images, sets = torch.rand(3, 3, 8, 12), torch.rand(3, 10, 19)
-    all_of_them = torch.ones(3, dtype=torch.bool)
-    once = mirrored(images, sets, all_of_them)
-    again = mirrored(*once, all_of_them)
-    assert torch.equal(again[0], images)
-    assert torch.allclose(again[1], sets, atol=1e-6)
-    assert torch.equal(mirrored(images, sets, ~all_of_them)[1], sets)
+def test_a_convolution_beside_a_grid_is_that_of_features_and_grid_together():
+    convolution = torch.nn.Conv2d(7, 4, kernel_size=3, stride=2, padding=1)
+    features, grid = torch.randn(3, 5, 6, 9), torch.randn(2, 6, 9)
+    together = convolution(torch.cat([features, grid.expand(3, -1, -1, -1)], dim=1))
+    assert torch.allclose(beside_grid(convolution, features, grid), together, atol=1e-5)
 
 
-def test_mirrored_objects_are_seen_on_the_other_side():
-    from setpred.data.clevr import CLEVR_SCHEMA
-    from setpred.data.scenes import Scenes, camera
+@pytest.mark.parametrize("size", [(33, 48), (64, 40)])
+def test_the_map_of_a_resnet_has_a_place_every_eight_pixels(size):
+    reader = sp.ImageReader(SCHEMA, width=4, resnet=True).eval()
+    features, _ = see(reader.trunk, torch.rand(2, 3, *size))
+    assert features.shape[2:] == (-(-size[0] // 8), -(-size[1] // 8))
+    assert reader(torch.rand(2, 3, *size)).shape == (2, 3, SCHEMA.dim)
+    assert reader.strangeness(torch.rand(2, 3, *size)).shape == (2,)
 
-    image, sets, mask = Scenes(size=(48, 32), seed=5)[0]
-    _, turned = mirrored(image[None], sets[None], torch.tensor([True]))
-    seen = [camera.project(CLEVR_SCHEMA.position(s)[mask].numpy()) for s in (sets, turned[0])]
-    assert seen[0][:, 0] + seen[1][:, 0] == pytest.approx(camera.WIDTH, abs=1e-2)
-    assert seen[0][:, 1] == pytest.approx(seen[1][:, 1], abs=1e-2)
+
+def test_a_reader_without_a_resnet_takes_no_public_weights():
+    with pytest.raises(ValueError, match="resnet=True, width=64"):
+        sp.ImageReader(SCHEMA, width=4).load_resnet18({})
+    with pytest.raises(ValueError, match="leave it at 4"):
+        sp.ImageReader(SCHEMA, width=4, patch=2, resnet=True)

@@ -22,6 +22,11 @@ def test_importing_setpred_adds_little_to_importing_torch():
     assert float(seconds) < 0.5
 
 
+def test_predicting_and_matching_do_not_load_the_compiler_of_torch():
+    probe = "import sys, setpred.prediction, setpred.matching; print('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True).stdout.strip() == "False"
+
+
 def test_everything_public_can_be_imported_and_is_documented():
     for name in setpred.__all__:
         assert getattr(setpred, name).__doc__, name

@@ -17,7 +17,7 @@ from torch.autograd import gradcheck
 
 from setpred import matching
 from setpred.costs import COSTS, pairwise_blocks
-from setpred.kernels import threads
+from setpred.kernels import slices
 from setpred.matching import assign, chamfer_loss, hungarian_loss
 
 sizes = st.integers(1, 5)
@@ -120,7 +120,7 @@ def _assign_in_child(cost, queue):
 
 @pytest.mark.usefixtures("three_threads")
 def test_threads_and_forks_agree_with_one_thread(monkeypatch):
-    monkeypatch.setattr(threads, "WORTH_SHARING", 1)
+    monkeypatch.setattr(slices, "WORTH_SHARING", 1)
     cost = torch.rand(16, 12, 12)
     threaded_result = assign(cost).target.tolist()
     with ThreadPoolExecutor(4) as pool:
@@ -131,7 +131,7 @@ def test_threads_and_forks_agree_with_one_thread(monkeypatch):
     child.start()
     child.join(timeout=30)
     assert child.exitcode == 0
-    monkeypatch.setattr(threads, "WORTH_SHARING", 10**9)
+    monkeypatch.setattr(slices, "WORTH_SHARING", 10**9)
     alone = assign(cost).target.tolist()
     assert all(result == alone for result in [threaded_result, queue.get(), *concurrent])
 

@@ -1,15 +1,18 @@
 """A part of one's own is one class: docs/design.md says what to touch, and here it is tried with everything else."""
 
+import json
+import sys
+import textwrap
 from dataclasses import dataclass
+from importlib import import_module
 
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import setpred as sp
 from setpred.metrics import score_objects
-from setpred.schema import element
-from setpred.values import finite
 
 SIZE, DIM, LATENT = 3, 2, 8
 
@@ -80,33 +83,55 @@ def test_a_decoder_takes_a_new_part_as_it_is(parts, tmp_path):
     assert torch.equal(loaded(z), decoder(z))
 
 
-@dataclass(frozen=True)
-class Percent(sp.Field):
-    """A number from 0 to 100."""
-
-    weight: float = 1.0
-
-    @property
-    def dim(self):
-        return 1
-
-    def encode(self, value):
-        return [finite(value) / 100]
-
-    def decode(self, numbers):
-        return (100 * numbers[:, 0].clamp(0, 1)).tolist()
-
-    def closeness(self, prediction, target, tolerance):
-        return 1 / (1 + ((prediction - target)[..., 0] / tolerance).square())
-
-    def constraint(self):
-        return sp.Box(0.0, 1.0)
+def add(monkeypatch, folder, room, name, code):
+    """A file in a room of the house, and the line of its class in `__init__.pyi`."""
+    module = name.lower()
+    (folder / f"{module}.py").write_text(textwrap.dedent(code), encoding="utf-8")
+    package = import_module(f"setpred{room}")
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
+    monkeypatch.setitem(sp.PUBLIC, name, f"{room}.{module}")
+    monkeypatch.delitem(sys.modules, f"setpred{room}.{module}", raising=False)
+    return getattr(sp, name)
 
 
-def test_a_schema_takes_a_new_field_as_it_is(monkeypatch, tmp_path):
-    monkeypatch.setitem(element.KINDS, "percent", Percent)
-    schema = sp.Schema({"full": Percent(weight=2.0), "kind": sp.Category("cup", "jar")}, size=SIZE)
-    assert sp.Schema.from_dict(schema.to_dict()) == schema
+PERCENT = '''
+    from dataclasses import dataclass
+
+    from ..constraints import Box
+    from ..values import finite
+    from .fields import Field
+
+
+    @dataclass(frozen=True)
+    class Percent(Field):
+        """A number from 0 to 100."""
+
+        weight: float = 1.0
+
+        @property
+        def dim(self):
+            return 1
+
+        def encode(self, value):
+            return [finite(value) / 100]
+
+        def decode(self, numbers):
+            return (100 * numbers[:, 0].clamp(0, 1)).tolist()
+
+        def closeness(self, prediction, target, tolerance):
+            return 1 / (1 + ((prediction - target)[..., 0] / tolerance).square())
+
+        def constraint(self):
+            return Box(0.0, 1.0)
+'''
+
+
+def test_a_new_field_is_one_class_and_its_line(monkeypatch, tmp_path):
+    percent = add(monkeypatch, tmp_path, ".schema", "Percent", PERCENT)
+    schema = sp.Schema({"full": percent(weight=2.0), "kind": sp.Category("cup", "jar")}, size=SIZE)
+    plain = schema.to_dict()
+    assert plain["fields"]["full"]["type"] == "percent"
+    assert sp.Schema.from_dict(plain) == schema
     things = [{"full": 25.0, "kind": "jar"}, {"full": 100.0, "kind": "cup"}]
     target, mask = schema.encode_batch([things])
     assert [{key: found[key] for key in ("full", "kind")} for found in schema.decode(target[0])] == things
@@ -126,22 +151,64 @@ def test_a_schema_takes_a_new_field_as_it_is(monkeypatch, tmp_path):
     assert 0 <= found[0][0]["full"] <= 100
 
 
-class Brightness(nn.Module):
-    """An image encoder: a linear map of the mean colour."""
-
-    def __init__(self, latent):
-        super().__init__()
-        self.latent, self.net = latent, nn.Linear(3, latent)
-
-    def forward(self, images):
-        return self.net(images.mean(dim=(2, 3)))
+BRIGHTNESS = '''
+    from torch import nn
 
 
-def test_a_predictor_takes_a_new_image_encoder_as_it_is(tmp_path):
+    class Brightness(nn.Module):
+        """An image encoder: a linear map of the mean colour."""
+
+        def __init__(self, latent):
+            super().__init__()
+            self.latent, self.net = latent, nn.Linear(3, latent)
+
+        def forward(self, images):
+            return self.net(images.mean(dim=(2, 3)))
+'''
+
+
+def test_a_new_image_encoder_is_one_class_and_its_line(monkeypatch, tmp_path, setpred):
+    brightness = add(monkeypatch, tmp_path, "", "Brightness", BRIGHTNESS)
     schema = sp.Schema({"at": sp.Real(2)}, size=SIZE)
     decoder = sp.iDSPN(sp.SetEncoder(schema.dim, hidden=8, latent=LATENT, size=SIZE))
-    predictor = sp.SetPredictor(Brightness(LATENT), decoder, schema)
+    predictor = sp.SetPredictor(brightness(LATENT), decoder, schema)
     images = torch.randint(256, (2, 3, 16, 16), dtype=torch.uint8)
-    predictor.save_pretrained(tmp_path)
-    loaded = sp.SetPredictor.from_pretrained(tmp_path, encoder=Brightness(LATENT))
-    assert loaded.predict(images, threshold=-10.0) == predictor.predict(images, threshold=-10.0)
+    predictor.save_pretrained(tmp_path / "saved")
+    loaded = sp.SetPredictor.from_pretrained(tmp_path / "saved")
+    found = predictor.predict(images, threshold=-10.0)
+    assert loaded.predict(images, threshold=-10.0) == found
+
+    Image.new("RGB", (40, 30), (200, 30, 60)).save(tmp_path / "photo.png")
+    code, out, _ = setpred("predict", str(tmp_path / "saved"), str(tmp_path / "photo.png"), "--threshold", "0")
+    assert code == 0
+    assert "at" in json.loads(out)["objects"][0]
+
+
+SIZE_ERROR = '''
+    import torch
+    from torchmetrics import Metric
+
+
+    class SizeError(Metric):
+        """By how many elements sets are too large or too small, in the mean."""
+
+        full_state_update = False
+
+        def __init__(self):
+            super().__init__()
+            self.add_state("wrong", default=torch.zeros(()), dist_reduce_fx="sum")
+            self.add_state("total", default=torch.zeros(()), dist_reduce_fx="sum")
+
+        def update(self, prediction_mask, target_mask):
+            self.wrong += (prediction_mask.sum(1) - target_mask.sum(1)).abs().sum()
+            self.total += len(target_mask)
+
+        def compute(self):
+            return self.wrong / self.total
+'''
+
+
+def test_a_new_metric_is_one_file_and_its_line(monkeypatch, tmp_path):
+    metric = add(monkeypatch, tmp_path, ".metrics", "SizeError", SIZE_ERROR)()
+    metric.update(torch.ones(2, 3).bool(), torch.tensor([[True, False, False], [True, True, True]]))
+    assert metric.compute() == 1

@@ -179,7 +179,7 @@ def other_schema(config):
         (lambda config: config.update(model="SetPredictor"), "was not written by setpred"),
         (other_class, "encoder is of the class 'Popen', which setpred does not have"),
         (not_an_optimiser, "decoder.solver.optimizer cannot be built"),
-        (other_argument, "decoder.solver cannot be built: .*steps"),
+        (other_argument, "decoder.solver.steps is 'many': it must be a whole number"),
         (other_schema, r"the model cannot be built: the decoder makes sets of \[3, 7\]"),
         (lambda config: config["model"]["encoder"].pop("dim"), "encoder cannot be built: .*'dim'"),
         (lambda config: config["model"]["encoder"].update(hidden=7), "does not fit config.json .*size mismatch"),
@@ -253,6 +253,17 @@ def test_a_name_is_looked_up_on_the_hub(tmp_path, monkeypatch):
         sp.SetPredictor.from_pretrained("someone/dogs")
     with pytest.raises(UsageError, match="there is no folder no-such-folder"):
         sp.SetPredictor.from_pretrained("no-such-folder")
+
+
+@pytest.mark.parametrize("name", ["runs/none", "mine/none"])
+def test_a_folder_that_is_missing_here_is_not_looked_for_on_the_hub(tmp_path, monkeypatch, name):
+    import huggingface_hub
+
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: pytest.fail("the hub was asked"))
+    with pytest.raises(UsageError, match=f"there is no folder {name}: name one"):
+        sp.SetPredictor.from_pretrained(name)
 
 
 def _copy(source, target):

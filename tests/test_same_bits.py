@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader
 
 from setpred.data.scenes import Scenes, write
 from setpred.data.synthetic import numbering, random_masks, random_sets
-from setpred.paper.plan import make_plan
-from setpred.paper.processes import Processes
+from setpred.paper.executors import Processes
+from setpred.paper.reproduce import make_plan
 from setpred.paper.scheduler import run_all
 
 COUNT = 6

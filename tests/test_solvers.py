@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 from setpred import (
+    DSPN,
     Box,
     GradientDescent,
+    LineSearch,
     Nesterov,
     PerSlice,
     SetDecoder,
@@ -26,6 +28,7 @@ SOLVERS = {
     "gradient descent": GradientDescent(steps=6, lr=0.5),
     "nesterov": Nesterov(steps=6, lr=0.5, momentum=0.8),
     "clipped": Nesterov(steps=6, lr=0.5, clip=0.05),
+    "line search": LineSearch(steps=6, lr=8.0),
     "adam": TorchOptimizer(torch.optim.Adam, steps=6, lr=0.1, betas=(0.5, 0.9)),
     "rmsprop": TorchOptimizer(torch.optim.RMSprop, steps=6, lr=0.01),
 }
@@ -169,7 +172,7 @@ def test_an_error_inside_leaves_the_precision_as_it_was():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Nesterov(steps=0), "steps is 0, it must be a whole number from 1 on"),
+        (lambda: Nesterov(steps=0), "steps is 0, it must be a whole number from 1 to 1,000,000"),
         (lambda: Nesterov(steps=2.5), "steps is 2.5"),
         (lambda: GradientDescent(eval_steps=-1), "eval_steps is -1"),
         (lambda: GradientDescent(clip=0.0), "clip is 0.0, it must be above 0"),
@@ -249,3 +252,26 @@ def test_threads_that_use_coarse_products_leave_the_precision_as_it_was():
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: decoder.solve(z), range(80)))
     assert torch.get_float32_matmul_precision() == before
+
+
+def test_a_line_search_never_rises_where_a_long_fixed_step_does():
+    objective, start = problem(20), torch.randn(20, 4, 2, dtype=torch.double)
+    losses = {}
+    for solver in (GradientDescent(steps=8, lr=200.0), LineSearch(steps=8, lr=200.0, halvings=30)):
+        descent, seen = Descent(objective, solver, None, start), []
+        descent.watch = lambda sets, loss, grad, seen=seen: seen.append(loss)
+        descent.run(8)
+        losses[type(solver)] = torch.stack([*seen, objective.loss(descent.sets)]).detach()
+    assert (losses[LineSearch].diff(dim=0) <= 0).all()
+    assert (losses[GradientDescent].diff(dim=0) > 0).any()
+
+
+def test_a_line_search_holds_its_constraint_and_can_be_unrolled():
+    encoder = SetEncoder(dim=2, hidden=8, latent=6, size=4).double()
+    decoder = DSPN(encoder, solver=LineSearch(steps=3, lr=8.0), constraint=Box(-0.2, 0.2)).double()
+    z = torch.randn(3, 6, dtype=torch.double, requires_grad=True)
+    sets = decoder(z)
+    sets.square().sum().backward()
+    assert sets.abs().max() <= 0.2
+    assert z.grad.isfinite().all()
+    assert z.grad.abs().max() > 0

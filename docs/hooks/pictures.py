@@ -6,6 +6,7 @@ element, and puts it into the page itself: an image file could not follow the pa
 
 import re
 import runpy
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,13 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def picture(name: str) -> str:
     """What `docs/figures/NAME.py` draws, as an SVG element."""
     with style():
-        drawn = runpy.run_path(str(FIGURES / f"{name}.py"))["draw"]()
+        drawn = draw(name)
     svg = drawn if isinstance(drawn, str) else as_svg(drawn, name)
     return re.sub(r"<!--.*?-->|\n\s*", " ", svg, flags=re.S)  # on one line: Markdown ends a block at an empty one
+
+
+def draw(name: str) -> Any:
+    """What the script gives; scripts may import each other, as those of one page do."""
+    if str(FIGURES) not in sys.path:
+        sys.path.append(str(FIGURES))
+    return runpy.run_path(str(FIGURES / f"{name}.py"))["draw"]()

@@ -28,7 +28,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def page(results: Path) -> str:
     """The whole page, in Markdown."""
-    sections = [(results / "README.md").read_text(encoding="utf-8")]
+    sections = [(results / "README.md").read_text(encoding="utf-8"), "## All tables"]
     for path in sorted(results.glob("*/**/*.md")):
         sections.append(_section(path.relative_to(results), path.read_text(encoding="utf-8")))
     bench = results / "bench" / "bench.json"
@@ -43,7 +43,13 @@ def _section(path: Path, text: str) -> str:
     title = title or " ".join(path.with_suffix("").parts).replace("table", "").strip().capitalize()
     body = re.sub(r"^#", "##", body, flags=re.M)
     body = re.sub(r"\]\((?![a-z]+:|#|/)", f"]({path.parent.as_posix()}/", body)
-    return f"## {title} {{#{_anchor(path.with_suffix('').as_posix())}}}\n\n{body}"
+    return _folded(title, body, _anchor(path.with_suffix("").as_posix()))
+
+
+def _folded(summary: str, body: str, anchor: str) -> str:
+    """A block that a click opens, since the page gives conclusions first."""
+    summary = summary.replace("`", "")
+    return f'<details id="{anchor}" markdown="1">\n<summary>{summary}</summary>\n\n{body}\n\n</details>'
 
 
 def _anchor(name: str) -> str:
@@ -68,19 +74,17 @@ def _bench(bench: dict[str, Any]) -> str:
         "iDSPN": lambda row: f"{row['idspn_bytes'] / 2**20:.1f} MiB",
         "DSPN": lambda row: "–" if row.get("dspn_bytes") is None else f"{row['dspn_bytes'] / 2**20:.1f} MiB",
     }
-    return "\n\n".join(
-        [
-            "## Speed and memory {#bench}",
-            f"{machine['processor']}, {machine['threads']} threads, torch {machine['torch']}, float32, batch 128. "
-            "Smaller is better; 1 would be a loop that costs nothing beside its matrix products.",
-            _table(loop, bench["inner_loop"]),
-            "A training step: decoding, matching and the backward pass. *Ours* is iDSPN, *naive* the same model with "
-            "autograd, `torch.sort`, `torch.optim.SGD` and SciPy's matching.",
-            _table(step, bench["training_step"]),
-            "The most memory that the tensors of a training step occupy at one time.",
-            _table(memory, bench["memory"]),
-        ]
-    )
+    body = [
+        f"{machine['processor']}, {machine['threads']} threads, torch {machine['torch']}, float32, batch 128. "
+        "Smaller is better; 1 would be a loop that costs nothing beside its matrix products.",
+        _table(loop, bench["inner_loop"]),
+        "A training step: decoding, matching and the backward pass. *Ours* is iDSPN, *naive* the same model with "
+        "autograd, `torch.sort`, `torch.optim.SGD` and SciPy's matching.",
+        _table(step, bench["training_step"]),
+        "The most memory that the tensors of a training step occupy at one time.",
+        _table(memory, bench["memory"]),
+    ]
+    return _folded("Speed and memory", "\n\n".join(body), "bench")
 
 
 def _table(columns: Columns, rows: Sequence[dict[str, Any]]) -> str:

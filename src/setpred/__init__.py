@@ -13,12 +13,12 @@ import re
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def _listed() -> dict[str, str]:
     with open(f"{__path__[0]}/__init__.pyi", encoding="utf-8") as listing:
-        imports = re.findall(r"^from (\.\w*) import (\w+)", listing.read(), re.MULTILINE)
+        imports = re.findall(r"^from (\.[\w.]*) import (\w+)", listing.read(), re.MULTILINE)
     return {name: f".{name}" if module == "." else module for module, name in imports}
 
 

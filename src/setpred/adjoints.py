@@ -73,9 +73,9 @@ class Identity(Implicit):
     """Take H for the identity: the gradient of one gradient step at the solution (iDSPN, the paper's choice).
 
     Args:
-        straight: take the Jacobian of the constraint's projection for the identity, too, so that entries which the
-            constraint holds fast still learn. An element that rests at a corner of the simplex, right or wrong,
-            otherwise has no gradient at all.
+        straight: treat the Jacobian of the constraint's projection as the identity, too, so that entries which the
+            constraint holds in place still learn. Without it, an element that rests at a corner of the simplex, right
+            or wrong, has no gradient at all.
 
     Example:
         >>> import setpred as sp
@@ -98,7 +98,7 @@ class ConjugateGradient(Implicit):
     inverse. The plain H is for the gradient of a well determined minimum that the solver has reached.
 
     Args:
-        steps: iterations of the solve, each a Hessian-vector product.
+        steps: iterations of the linear solve, each of which takes one Hessian-vector product.
         gamma: a number solves with the damped H / gamma + I, and large numbers approach `Identity`; None solves with H.
 
     Example:

@@ -12,8 +12,8 @@ from .descent import all_finite
 from .errors import ExampleError
 from .inits import Init
 from .kernels.jit import refuse_transforms
-from .masks import check_mask
 from .objective import takes_mask
+from .padding import check_mask
 from .restart import Restart
 from .solvers import Solver
 from .tensors import check_device, check_tensor, ordinary

@@ -1,30 +1,32 @@
 """The command line: `setpred --help`."""
 
-import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Column, Table
 
 from . import __version__
+from .cli_compare import EXAMPLES, compare
 from .cli_data import data_app
+from .cli_train import train_app
 from .errors import UsageError
-from .tasks import OF_FOLDERS, TASKS
+from .terminal import examples, loading
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help="Set prediction for PyTorch: a vector, an image or a set in, a multiset out.",
+    epilog=examples(
+        "setpred demo",
+        "setpred train numbering --preset quick",
+        "setpred report runs/*",
+        "setpred train --help",
+    ),
 )
-
-app.add_typer(data_app, name="data")
+app.registered_commands += train_app.registered_commands  # the first in the list of commands
 
 
 def _say_version(asked: bool) -> None:
@@ -36,110 +38,34 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def every_command(
     shown: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Say which version this is.")
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """What all commands have in common."""
 
 
-NAMED = ", ".join(name for name in TASKS if name != OF_FOLDERS)
-Overrides = Annotated[
-    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings, such as solver.steps=40.")
-]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")]
+Model = Annotated[str, typer.Argument(metavar="RUN|PRETRAINED", help="A run folder or a saved model.")]
 
 
-@app.command()
-def train(
-    task: Annotated[str, typer.Argument(metavar="TASK", help=f"{NAMED} or a folder of your data.")],
-    overrides: Overrides = None,
-    model: Annotated[
-        str | None, typer.Option(help="idspn, dspn, … [default: reader for images of your own, else idspn]")
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(help="quick, small or paper; our recipe as quick-best, small-best, best [default: small]"),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="[default: 0]")] = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder. [default: runs/TASK-MODEL-PRESET-seedN]")] = None,
-    resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
-) -> None:
-    """Train a model; the run folder holds its settings, metrics, weights and result."""
-    from .tasks.settings import parse_overrides
-    from .tasks.task import as_named, find_task, make_settings, usual_model
-    from .training.run import speaks
-    from .training.run import train as run_training
-    from .training.run_folder import read_config, resumed_as_asked
-
-    changes = parse_overrides(overrides or [])
-    trained, size = model or usual_model(task, preset or "small"), preset or "small"
-    folder = out or Path("runs") / f"{Path(task).resolve().name}-{trained}-{size}-seed{seed or 0}"
-    if resume and (folder / "config.yaml").exists():
-        options = {"model": model, "preset": preset, "seed": seed}
-        asked = as_named(task) | {name: value for name, value in options.items() if value is not None} | changes
-        settings = resumed_as_asked(read_config(folder), asked, folder)
-    else:
-        settings = make_settings(task, model, preset or "small", seed or 0, changes)
-    summary = find_task(settings.task).summary
-    if summary is not None and speaks():
-        typer.echo(summary(settings))
-    try:
-        result = run_training(settings, folder, resume=resume)
-    except KeyboardInterrupt:
-        raise UsageError(f"stopped: go on with the same command and --out {folder} --resume") from None
-    except UsageError:
-        raise
-    except ValueError as error:  # the library refuses, such as weights that are no longer numbers
-        raise UsageError(f"training stopped: {str(error).splitlines()[0]}") from None
-    if speaks():
-        show_metrics({str(result["steps"]): result["metrics"]}, "step")
-        typer.echo(f"{folder} ({result['seconds']:.0f} s). Next: setpred report {folder}")
-
-
-@app.command()
-def evaluate(
-    run: Run,
-    words: Annotated[list[str] | None, typer.Argument(metavar="[steps=10,20,40] [KEY=VALUE]...")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Evaluate a run again: with other iterations (steps=10,20,100) or other data (data.test=64000)."""
-    from .tasks import find_task
-    from .tasks.settings import parse_overrides
-    from .training.run import evaluate as run_evaluation
-    from .training.run_folder import read_config
-
-    changes = parse_overrides(words or [])
-    asked = changes.pop("steps", None)
-    settings = read_config(run)
-    if not find_task(settings.task).iterates(settings.model):
-        if asked is not None:
-            raise UsageError(f"{settings.model} has no iterations: evaluate it without steps=")
-        rows = {"test": run_evaluation(run, changes)}
-    else:
-        for key in ("solver.steps", "solver.eval_steps"):
-            if key in changes:
-                raise UsageError(f"{key} is not changed this way: evaluate with steps={changes[key]}")
-        counts = [settings.solver["eval_steps"] or settings.solver["steps"]] if asked is None else _whole_numbers(asked)
-        rows = {str(count): run_evaluation(run, {**changes, "solver.eval_steps": count}) for count in counts}
-    if as_json:
-        typer.echo(json.dumps(rows))
-    else:
-        show_metrics(rows, "" if "test" in rows else "iterations")
-
-
-@app.command()
+@app.command(
+    epilog=examples(
+        "setpred predict runs/my_data-reader-small-seed0 photo.png",
+        "setpred predict runs/my_data-reader-small-seed0 photos/ > objects.jsonl",
+        "setpred predict model/ inputs.jsonl --steps 40 --threshold 0.3",
+    )
+)
 def predict(
-    model: Annotated[str, typer.Argument(metavar="RUN|PRETRAINED", help="A run folder or a saved model.")],
+    model: Model,
     inputs: Annotated[
         list[str], typer.Argument(metavar="INPUT...", help="Images, folders of images, .jsonl files, - for stdin.")
     ],
     steps: Annotated[int | None, typer.Option(min=1, help="Inner iterations. [default: the model's]")] = None,
-    threshold: Annotated[float, typer.Option(help="Presence from which on an element is an object.")] = 0.5,
+    threshold: Annotated[float, typer.Option(help="Elements whose presence is at least this count as objects.")] = 0.5,
 ) -> None:
-    """Predict the objects of inputs: one JSON line each, in the units of the data, with confidences."""
-    from .prediction import load_model
-    from .prediction import predict as run_prediction
+    """Predict the objects of inputs: one JSON line per input, in the units of the data, with confidences."""
+    with loading():
+        from .prediction import load_model
+        from .prediction import predict as run_prediction
 
     try:
         run_prediction(load_model(model), inputs, typer.echo, steps, threshold)
@@ -147,73 +73,119 @@ def predict(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-@app.command()
-def export(
-    model: Annotated[str, typer.Argument(metavar="RUN|PRETRAINED", help="A run folder or a saved model.")],
-    to: Annotated[str, typer.Option(help="onnx, torch (for torch.export.load) or pretrained.")] = "onnx",
-    out: Annotated[Path | None, typer.Option(help="What to write. [default: model.onnx and such beside it]")] = None,
-    half: Annotated[bool, typer.Option("--half", help="Pretrained folders: weights of half precision.")] = False,
+@app.command(
+    epilog=examples(
+        "setpred report runs/numbering-idspn-small-seed0",
+        "setpred report runs/* --out all.html --figures figures/",
+    )
+)
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    figures: Annotated[Path | None, typer.Option(help="Also save the figures here, as PNG.")] = None,
 ) -> None:
-    """Write a trained model to run elsewhere: onnx and torch need no setpred, a pretrained folder loads there.
+    """Write one self-contained HTML page about some runs."""
+    with loading():
+        from .report import report as write_report
 
-    Files of onnx and torch start every example once, also where the model would restart some.
-    """
-    from .export.trained import export_trained
-
-    typer.echo(export_trained(model, to, out, half))
+    typer.echo(write_report(runs, out, figures=figures))
 
 
-@app.command()
+@app.command(epilog=examples("setpred check runs/numbering-idspn-small-seed0", "setpred check push_apart"))
 def check(
     what: Annotated[
         str, typer.Argument(metavar="RUN|MODEL", help="A run folder, or a model such as idspn or push_apart.")
     ],
 ) -> None:
-    """Say which equivariance a model has, with a witness where it lacks one."""
-    from .training.verdicts import check_named, check_run
+    """Say which equivariance a model has, with a counterexample where it lacks one."""
+    with loading():
+        from .training.verdicts import check_named, check_run
 
     folder = Path(what)
-    report = check_run(folder) if folder.exists() else check_named(what)
-    typer.echo(str(report))
+    found = check_run(folder) if folder.exists() else check_named(what)
+    typer.echo(str(found))
 
 
-@app.command()
-def report(
-    runs: Runs,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
-    figures: Annotated[Path | None, typer.Option(help="Also save the figures here, as PNG.")] = None,
+@app.command(
+    epilog=examples(
+        "setpred export runs/clevr-reader-small-seed0",
+        "setpred export runs/clevr-reader-small-seed0 --to torch --out scenes.pt2",
+        "setpred export runs/clevr-reader-small-seed0 --to pretrained --half",
+    )
+)
+def export(
+    model: Model,
+    to: Annotated[str, typer.Option(help="onnx, torch (for torch.export.load) or pretrained.")] = "onnx",
+    out: Annotated[Path | None, typer.Option(help="What to write. [default: model.onnx and such beside it]")] = None,
+    half: Annotated[bool, typer.Option("--half", help="Save the weights of a pretrained folder as float16.")] = False,
 ) -> None:
-    """Write one self-contained HTML page about some runs."""
-    from .report import report as write_report
+    """Write a trained model to run elsewhere: onnx and torch files need no setpred, a pretrained folder does.
 
-    typer.echo(write_report(runs, out, figures=figures))
+    Files of onnx and torch start every example once, even if the model would restart some.
+    """
+    with loading():
+        from .export.formats import export_trained
+
+    typer.echo(export_trained(model, to, out, half))
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "setpred reproduce autoencoding n=2 d=2 steps=10 model=idspn seeds=0",
+        "setpred reproduce numbering --preset small classes=4 samples=1 seeds=0-2",
+        "setpred reproduce autoencoding n=4 d=4 optim.lr=1e-3 optim.lr=3e-3 --to table.md",
+        "setpred reproduce all --within 12h",
+    )
+)
 def reproduce(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="numbering, autoencoding or clevr.")],
-    words: Annotated[list[str] | None, typer.Argument(metavar="[n=4] [d=2,4] [model=idspn] [seeds=0-7] ...")] = None,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="numbering, autoencoding, clevr, or all of them.")],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[n=4] [d=2,4] [model=idspn] [seeds=0-7] ...", help="Which cells of the table, and settings."
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/reproduce"),
     workers: Annotated[
-        int | None, typer.Option(min=0, help="Runs at a time; 0 only compares what is finished. [default: the cores]")
+        int | None,
+        typer.Option(min=0, help="Runs at a time; 0 only compares what is finished. [default: the number of cores]"),
     ] = None,
-    preset: Annotated[str, typer.Option(help="paper is the published protocol, best our recipe.")] = "paper",
+    preset: Annotated[
+        str, typer.Option(help="paper is the published protocol, best is our recommended recipe.")
+    ] = "paper",
     to: Annotated[list[Path] | None, typer.Option(help="Also write the table: .md, .tex, .csv or .json.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder for the table in all formats with its curves.")] = None,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster to train on; auto finds it.")] = None,
+    within: Annotated[
+        str | None, typer.Option(help="Train for this long, such as 12h, the cheapest runs first.")
+    ] = None,
+    clevr: Annotated[str | None, typer.Option(help="For all: the folder of CLEVR's images.")] = None,
+    kept: Annotated[Path | None, typer.Option(help="For all: a folder of kept tables whose runs count.")] = None,
 ) -> None:
-    """Train any part of a published table and set ours beside the published mean ± std.
+    """Train any part of a published table, and print our results beside the published mean ± std.
 
-    Settings depart from the protocol (optim.lr=3e-4); one that is given several times is swept, a table a value.
+    Settings such as optim.lr=3e-4 depart from the published protocol. Repeat a setting to sweep it; each value gets its
+    own table. With all, the whole paper is trained for the time of --within, and what stands of it is printed.
     """
-    from .paper.reproduce import run_tables
-    from .paper.writers import keep as keep_results
-    from .paper.writers import markdown
+    with loading():
+        from .paper.coverage import markdown as coverage_table
+        from .paper.coverage import read_duration, run_paper
+        from .paper.reproduce import run_tables
+        from .paper.writers import keep as keep_results
+        from .paper.writers import markdown
 
     try:
-        comparisons = run_tables(table, words or [], out, workers, preset, to or [], ray)
+        if table == "all":
+            if words or to or keep or ray or preset != "paper":
+                raise UsageError(
+                    "reproduce all takes --out, --within, --workers, --clevr and --kept: name a table for more"
+                )
+            typer.echo(coverage_table(run_paper(out, within, workers, clevr, kept)))
+            return
+        seconds = None if within is None else read_duration(within)
+        comparisons = run_tables(table, words or [], out, workers, preset, to or [], ray, seconds)
     except KeyboardInterrupt:
-        raise UsageError("stopped: the same command goes on from the last checkpoints") from None
+        raise UsageError("stopped: the same command continues from the last checkpoints") from None
     for comparison in comparisons:
         typer.echo(markdown(comparison))
     if keep is not None:
@@ -223,37 +195,60 @@ def reproduce(
                 typer.echo(path)
 
 
-@app.command()
+@app.command(epilog=examples("setpred adopt model.ckpt --out runs/theirs"))
+def adopt(
+    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A .ckpt file of the paper's authors.")],
+    out: Annotated[Path, typer.Option(help="The run folder to write.")],
+) -> None:
+    """Make a run folder of a checkpoint of the paper's authors, to evaluate, check or report it here."""
+    with loading():
+        from .paper.authors import adopt as adopt_checkpoint
+
+    settings = adopt_checkpoint(checkpoint, out)
+    typer.echo(f"{out}: {settings.model} of {settings.task}. Next: setpred evaluate {out}")
+
+
+@app.command(epilog=examples("setpred demo", "setpred demo --out /tmp/demo"))
 def demo(out: Annotated[Path, typer.Option(help="Where the runs and the page go.")] = Path("runs/demo")) -> None:
-    """See the main job end to end, in a few minutes on two cores."""
-    from .demo import demo as run_demo
+    """Train eight small models in a few minutes on two cores, and write a page about them."""
+    with loading():
+        from .demo import demo as run_demo
 
     run_demo(out)
 
 
-@app.command()
+@app.command(epilog=examples("setpred play", "setpred play runs/my_data-reader-small-seed0 --port 0 --no-browser"))
 def play(
     runs: Annotated[list[Path] | None, typer.Argument(metavar="[RUN]...", help="Run folders to show.")] = None,
-    port: Annotated[int, typer.Option(help="0 takes any free one.")] = 8123,
-    host: Annotated[str, typer.Option(help="0.0.0.0 opens it to the network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port of the page; 0 takes any free one.")] = 8123,
+    host: Annotated[str, typer.Option(help="Address of the page; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
     browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
 ) -> None:
-    """Open the playground: see sets being found, in the browser."""
-    from .play.launch import serve
+    """Open the playground: see in the browser how sets are found."""
+    with loading():
+        from .play.launch import serve
 
     serve(runs or [], host, port, browser)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "setpred bench --quick",
+        "setpred bench --json bench.json --figure bench.png",
+        "setpred bench --device cuda --json gpu.json",
+    )
+)
 def bench(
     quick: Annotated[bool, typer.Option(help="Under a minute: two settings, no growth curves.")] = False,
-    as_json: Annotated[Path | None, typer.Option("--json", help="Write all figures here.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw them here, as PNG.")] = None,
+    device: Annotated[str, typer.Option(help="Where to measure: cpu, cuda, mps.")] = "cpu",
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write all measurements here.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the measurements here, as PNG.")] = None,
 ) -> None:
-    """Measure speed and memory against the floor of the matrix products and against a naive loop."""
-    from .bench.measure import measure, write
+    """Measure speed and memory against the matrix products alone and against a naive loop."""
+    with loading():
+        from .bench.measure import checked_device, measure, write
 
-    results = measure(quick, say=typer.echo)
+    results = measure(quick, say=typer.echo, device=checked_device(device))
     if as_json is not None:
         write(results, as_json)
     if figure is not None:
@@ -262,20 +257,5 @@ def bench(
         draw(results, figure)
 
 
-def show_metrics(columns: dict[str, dict[str, float]], label: str) -> None:
-    """Print a table: a row a metric, a column a setting."""
-    table = Table(label, *(Column(name, justify="right") for name in columns))
-    for metric in dict.fromkeys(name for metrics in columns.values() for name in metrics):
-        values = (metrics.get(metric) for metrics in columns.values())
-        table.add_row(escape(metric), *("–" if value is None else f"{value:.4g}" for value in values))
-    Console().print(table)
-
-
-def _whole_numbers(value: Any) -> list[int]:
-    try:
-        numbers = [int(word) for word in str(value).split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 1:
-        raise UsageError(f"steps={value}: write whole numbers from 1 on, such as steps=10,20,40")
-    return numbers
+app.command(epilog=EXAMPLES)(compare)
+app.add_typer(data_app, name="data")

@@ -1,31 +1,51 @@
 """The commands of `setpred data`: make, inspect and import."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from .data.sources import SOURCES
 from .errors import UsageError, asked
+from .terminal import examples, loading
 
-data_app = typer.Typer(no_args_is_help=True, help="Make, inspect and import data.")
-import_app = typer.Typer(no_args_is_help=True, help="Bring data of other formats into a folder to train on.")
+data_app = typer.Typer(
+    no_args_is_help=True,
+    help="Make, inspect and import data.",
+    epilog=examples("setpred data inspect my_data", "setpred data scenes --out scenes --count 100"),
+)
+import_app = typer.Typer(
+    no_args_is_help=True,
+    help="Convert data of other formats into a folder to train on.",
+    epilog=examples("setpred data import coco instances.json images/ --out my_data"),
+)
 data_app.add_typer(import_app, name="import")
 
+LARGE_SETS = 200
+"""From so many objects on, training on sets is worth a word about its cost."""
 
-@data_app.command()
+
+@data_app.command(
+    epilog=examples(
+        "setpred data scenes --out scenes --count 1000",
+        "setpred data scenes --out scenes --split val --size 256 --seed 1",
+    )
+)
 def scenes(
     out: Annotated[Path, typer.Option(help="Folder to write, in CLEVR's layout.")],
     count: Annotated[int, typer.Option(min=1, help="Images.")] = 1000,
-    size: Annotated[int, typer.Option(min=16, max=1024, help="Pixels of a side.")] = 128,
+    size: Annotated[int, typer.Option(min=16, max=1024, help="Pixels per side.")] = 128,
     seed: Annotated[int, typer.Option(help="The same seed gives the same scenes.")] = 0,
     split: Annotated[str, typer.Option(help="train or val.")] = "train",
 ) -> None:
     """Render scenes of CLEVR's world: images and the objects in them."""
-    from rich.progress import Progress
+    with loading():
+        from rich.progress import Progress
 
-    from .data.scenes import write as write_scenes
+        from .data.scenes import write as write_scenes
 
     progress = Progress(console=Console(stderr=True))
     bar = progress.add_task("rendering", total=count)
@@ -43,17 +63,52 @@ def scenes(
     typer.echo(out)
 
 
-@data_app.command()
+def _make(name: str) -> Callable[[Path], None]:
+    """The command that makes the data of a source."""
+
+    def command(out: Annotated[Path, typer.Option(help="Folder to write.")]) -> None:
+        from .data.jsonl_folder import open_folder
+        from .data.sources.make import make_source
+        from .tasks import make_experiment, make_settings
+        from .tasks.trivial import trivial_scores
+        from .views.objects import draw_examples
+
+        with asked():
+            source = make_source(name, out)
+            opened = open_folder(out)
+            draw_examples(opened, out / "examples.png")
+        scores = trivial_scores(make_experiment(make_settings(str(out), "idspn", "quick")))
+        lines = [
+            f"| {answer} | {100 * found['score']:.1f} % | {100 * found['accuracy']:.1f} % |"
+            for answer, found in scores.items()
+        ]
+        head = f"# {name.capitalize()}\n\n{source.ABOUT}\n![Four examples](examples.png)\n\n"
+        table = "| the same answer for every input | score | accuracy |\n|---|---:|---:|\n"
+        (out / "README.md").write_text(head + table + "\n".join(lines) + "\n", encoding="utf-8")
+        typer.echo(
+            f"{out}: {len(opened.train):,} examples to train on, {len(opened.val):,} to judge. See its README.md"
+        )
+
+    return command
+
+
+for _name, (_, _about) in SOURCES.items():
+    _example = examples(f"setpred data {_name} --out {_name}", f"setpred train {_name}")
+    data_app.command(_name, help=_about, epilog=_example)(_make(_name))
+
+
+@data_app.command(epilog=examples("setpred data inspect my_data", "setpred data inspect my_data --write"))
 def inspect(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with train.jsonl and val.jsonl.")],
     figure: Annotated[Path, typer.Option(help="Draw some examples here, as PNG.")] = Path("examples.png"),
     write: Annotated[bool, typer.Option("--write", help="Keep the schema as DIR/schema.yaml, to correct it.")] = False,
 ) -> None:
     """Print the schema of a data folder, draw examples, and say what looks wrong."""
-    from .data.inspection import inspect as inspect_folder
-    from .data.jsonl_folder import open_folder, read_schema, schema_text
-    from .files import replacing
-    from .views.objects import draw_examples
+    with loading():
+        from .data.inspection import inspect as inspect_folder
+        from .data.jsonl_folder import open_folder, read_schema, schema_text
+        from .files import replacing
+        from .views.objects import draw_examples
 
     with asked():
         if not folder.is_dir():
@@ -75,6 +130,9 @@ def inspect(
         _remark(f"written to {written}: correct it there")
     with asked():
         opened = open_folder(folder, schema=schema)
+    if schema.size >= LARGE_SETS:
+        _say_cost(folder)
+    with asked():
         draw_examples(opened, figure)
     _remark(f"{len(opened.train):,} + {len(opened.val):,} examples can be used; some are drawn in {figure}")
 
@@ -83,33 +141,53 @@ Imported = Annotated[Path, typer.Option(help="Folder to write.")]
 Fraction = Annotated[float, typer.Option(help="Fraction of the examples that go to val.jsonl.")]
 
 
-@import_app.command()
+@import_app.command(epilog=examples("setpred data import coco instances.json images/ --out my_data --val 0.2"))
 def coco(
     detections: Annotated[Path, typer.Argument(metavar="JSON", help="Detections in COCO's format.")],
     images: Annotated[Path, typer.Argument(metavar="IMAGES", help="The folder its file names are in.")],
     out: Imported,
     val: Fraction = 0.1,
 ) -> None:
-    """Boxes and classes of COCO's detection format."""
+    """Import boxes and classes of COCO's detection format."""
     from .data.importers import from_coco
 
     with asked():
         _show_imported(from_coco(detections, images, out, val))
 
 
-@import_app.command()
+@import_app.command(
+    epilog=examples(
+        "setpred data import csv objects.csv --out my_data --id image --inputs image",
+        "setpred data import csv atoms.csv --out molecules --inputs mass,charge",
+    )
+)
 def csv(
-    table: Annotated[Path, typer.Argument(metavar="CSV", help="One object a row.")],
+    table: Annotated[Path, typer.Argument(metavar="CSV", help="A table with one object per row.")],
     out: Imported,
-    id: Annotated[str, typer.Option(help="Column that says to which example an object belongs.")] = "id",
-    inputs: Annotated[str, typer.Option(help='Columns of the input, by commas; "" if the objects are it.')] = "image",
+    id: Annotated[str, typer.Option(help="Column that names the example of an object.")] = "id",
+    inputs: Annotated[
+        str, typer.Option(help='Columns of the input, separated by commas; "" if the objects are the input.')
+    ] = "image",
     val: Fraction = 0.1,
 ) -> None:
-    """A table with one object a row."""
+    """Import a table with one object per row."""
     from .data.importers import from_csv
 
     with asked():
         _show_imported(from_csv(table, out, id, [name for name in inputs.split(",") if name], val))
+
+
+def _say_cost(folder: Path) -> None:
+    """What training on large sets takes, and whether it would be refused."""
+    from .tasks import make_experiment, make_settings
+    from .training.step_cost import check_cost, step_cost
+
+    experiment = make_experiment(make_settings(str(folder)))
+    _remark(str(step_cost(experiment)))
+    try:
+        check_cost(experiment)
+    except UsageError as error:
+        _remark(f"setpred train would refuse: {error}")
 
 
 def _remark(text: str) -> None:

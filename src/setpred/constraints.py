@@ -32,6 +32,9 @@ class Constraint:
 class Simplex(Constraint):
     """Non-negative numbers with a fixed sum: the probability simplex for `total=1`.
 
+    Args:
+        total: the sum.
+
     >>> Simplex()(torch.tensor([0.5, 0.9, -3.0])).tolist()
     [0.30000001192092896, 0.699999988079071, 0.0]
     """
@@ -48,6 +51,10 @@ class Simplex(Constraint):
 @dataclass
 class Box(Constraint):
     """Each number between `low` and `high`.
+
+    Args:
+        low: smallest number allowed.
+        high: largest number allowed.
 
     >>> Box(0.0, 1.0)(torch.tensor([-0.5, 0.25, 3.0])).tolist()
     [0.0, 0.25, 1.0]
@@ -86,6 +93,9 @@ class NonNegative(Constraint):
 class Ball(Constraint):
     """Each element at most `radius` from the origin.
 
+    Args:
+        radius: largest length of an element.
+
     >>> Ball()(torch.tensor([[3.0, 4.0], [0.5, 0.0]])).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.5, 0.0]]
     """
@@ -104,6 +114,9 @@ class Ball(Constraint):
 @dataclass
 class Sphere(Constraint):
     """Each element exactly `radius` from the origin; the origin itself goes to the first axis.
+
+    Args:
+        radius: length of every element.
 
     >>> Sphere(radius=5.0)(torch.tensor([[0.3, 0.4], [0.0, 0.0]])).tolist()
     [[3.0, 4.0], [5.0, 0.0]]
@@ -124,7 +137,7 @@ class Sphere(Constraint):
 
 @dataclass
 class PerSlice(Constraint):
-    """Each constraint on its own slice `(start, stop)` of the element; what is not named stays free.
+    """Each constraint of `parts` on its own slice `(start, stop)` of the element; what is not named stays free.
 
     >>> PerSlice({(0, 2): Simplex(), (2, 3): NonNegative()})(torch.tensor([2.0, 0.0, -1.0, -1.0])).tolist()
     [1.0, 0.0, 0.0, -1.0]

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .kernels.jit import uncompiled
 from .kernels.pairs import sum_differences
 
 Cost = Callable[[Tensor, Tensor], Tensor]
@@ -73,7 +74,7 @@ def pairwise_blocks(prediction: Tensor, target: Tensor, cost: Cost, block: int) 
     return matrix
 
 
-@torch.compiler.disable
+@uncompiled
 def _pairwise_sums(prediction: Tensor, target: Tensor, huber: bool) -> Tensor:
     left, right = (sets.detach().contiguous().numpy() for sets in (prediction, target))
     return torch.from_numpy(sum_differences(left, right, huber))

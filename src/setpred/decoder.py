@@ -215,7 +215,7 @@ class SetDecoder(Pretrained):
         return merge([(~replaced, first.select(~replaced)), (replaced, second.select(better))])
 
     def _minimise(self, problem: Objective, start: Tensor, steps: int, trace: bool, evaluate: bool) -> Solution:
-        descent = Descent(problem, self.solver.planned(steps), self.constraint, start)
+        descent = Descent(problem, self.solver.planned(steps), self.constraint, start, self.init.projected)
         recorder = Recorder()
         if trace:
             descent.watch = recorder
@@ -242,8 +242,8 @@ class SetDecoder(Pretrained):
 
         The diverged may not even be part of the graph: zero times NaN is NaN in the gradient of a parameter.
         """
-        lost = ~fine
-        descent = Descent(problem.select(lost), self.solver.planned(steps), self.constraint, start[lost].detach())
+        lost, solver = ~fine, self.solver.planned(steps)
+        descent = Descent(problem.select(lost), solver, self.constraint, start[lost].detach(), self.init.projected)
         best, recorder = BestFinite(descent), Recorder()
 
         def watch(sets: Tensor, loss: Tensor, grad: Tensor) -> None:

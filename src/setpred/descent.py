@@ -26,9 +26,11 @@ class Descent:
         watch: called with sets, loss and gradient before each step.
     """
 
-    def __init__(self, objective: Objective, solver: Solver, constraint: Constraint | None, sets: Tensor):
+    def __init__(
+        self, objective: Objective, solver: Solver, constraint: Constraint | None, sets: Tensor, projected: bool = True
+    ):
         self.objective, self.solver, self.constraint = objective, solver, constraint
-        self.sets = self.admissible(sets)
+        self.sets = self.admissible(sets) if projected else objective.fill(sets).contiguous()
         self.state = solver.start(self.sets)
         self.t = 0
         batch = sets.shape[0]  # not len, which would make it a constant of an exported model
@@ -70,7 +72,7 @@ class Descent:
             long = norm.detach() > self.solver.clip
             self.clipped = self.clipped + (long if self.running is None else long & self.running)
             grad = grad * (self.solver.clip / (norm + 1e-6)).clamp(max=1)[:, None, None]
-        moved, self.state = self.solver.update(self.sets, grad, self.state, self.t)
+        moved, self.state = self.solver.step(self, grad)
         moved = self.admissible(moved)
         self.sets = moved if self.running is None else torch.where(self.running[:, None, None], moved, self.sets)
         self.taken = self.taken + (1 if self.running is None else self.running)

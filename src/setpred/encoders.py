@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from .masks import check_mask
+from .padding import check_mask
 from .pooling import POOLS, FSPool
 from .pretrained import Pretrained
 

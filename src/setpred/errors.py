@@ -18,12 +18,14 @@ class ExampleError(ValueError):
 
 
 @contextmanager
-def asked() -> Iterator[None]:
-    """What the library refuses in here is the user's request."""
+def asked(what: str = "") -> Iterator[None]:
+    """What the library refuses in here is the user's request; `what` says which."""
     try:
         yield
+    except UsageError:
+        raise
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(f"{what}: {str(error).splitlines()[0]}" if what else str(error)) from None
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
@@ -33,6 +35,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     "unknown model 'idpsn': did you mean idspn? (there are dspn, idspn)"
     """
     known = list(known)
-    near = get_close_matches(name, known, n=1)
+    near, name = get_close_matches(name, known, n=1), name if len(name) <= 60 else f"{name[:57]}..."
     hint = f"did you mean {near[0]}? (there are {', '.join(known)})" if near else f"there are {', '.join(known)}"
     return UsageError(f"unknown {kind} {name!r}: {hint}")

@@ -74,18 +74,7 @@ class ImageEncoder(Pretrained):
         Its classifier (`fc.*`) is left out. Images are from then on normalised as they were in that training; they
         are still given in [0, 1].
         """
-        state = {name: value for name, value in state.items() if not name.startswith("fc.")}
-        own = self.resnet.state_dict()
-        # Files written long ago do not count batches.
-        missing = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
-        unknown = [name for name in state if name not in own]
-        wrong = [name for name in own if name in state and state[name].shape != own[name].shape]
-        for names, trouble in ((missing, "lack"), (unknown, "hold an unknown"), (wrong, "have another shape of")):
-            if names:
-                raise ValueError(
-                    f"the weights {trouble} {names[0]!r} ({len(names)} such): give the state dict of a ResNet-18"
-                )
-        self.resnet.load_state_dict({**own, **state})
+        self.resnet.load_public(state)
         self.mean.copy_(torch.tensor(IMAGENET_MEAN).view(3, 1, 1))
         self.std.copy_(torch.tensor(IMAGENET_STD).view(3, 1, 1))
 
@@ -112,8 +101,29 @@ class ResNet18(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: Tensor) -> Tensor:
-        features = self.maxpool(self.relu(self.bn1(self.conv1(images))))
-        return self.layer4(self.layer3(self.layer2(self.layer1(features))))
+        return self.maps(images)[-1]
+
+    def maps(self, images: Tensor) -> list[Tensor]:
+        """The maps of the four layers, whose places are 4, 8, 16 and 32 pixels apart."""
+        maps = [self.layer1(self.maxpool(self.relu(self.bn1(self.conv1(images)))))]
+        for layer in (self.layer2, self.layer3, self.layer4):
+            maps.append(layer(maps[-1]))
+        return maps
+
+    def load_public(self, state: Mapping[str, Tensor]) -> None:
+        """Take over weights with torchvision's names; the classifier (`fc.*`) is left out."""
+        state = {name: value for name, value in state.items() if not name.startswith("fc.")}
+        own = self.state_dict()
+        # Files written long ago do not count batches.
+        missing = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
+        unknown = [name for name in state if name not in own]
+        wrong = [name for name in own if name in state and state[name].shape != own[name].shape]
+        for names, trouble in ((missing, "lack"), (unknown, "hold an unknown"), (wrong, "have another shape of")):
+            if names:
+                raise ValueError(
+                    f"the weights {trouble} {names[0]!r} ({len(names)} such): give the state dict of a ResNet-18"
+                )
+        self.load_state_dict({**own, **state})
 
 
 class Block(nn.Module):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Mapping
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .image_encoder import check_images
 from .letterbox import Size
-from .pretrained import Pretrained
-from .proposals import best_threshold, fit_plane, least_distance, place_grid, proposal_loss, select
+from .proposals import Proposer, best_threshold, fit_plane, least_distance, place_grid, proposal_loss, select
 from .schema import Schema
+from .trunks import ResNetTrunk, beside_grid, make_trunk, see
 
 USUAL = 0.99
 """The quantile of the training images' strangeness that is set to 1."""
@@ -23,57 +21,7 @@ RARE = -4.0
 """The first scores: nearly all places are empty."""
 
 
-class Reader(Pretrained):
-    """Base of models that propose elements of an image, more than are there, each with a score.
-
-    A subclass says in `propose` what it makes of images; the trunk, its precision, and the loss are the same for all.
-
-    Args:
-        schema: what an element is.
-        width: channels of the trunk's finest map; the next two have two and four times as many.
-        patch: pixels a side of a column of the finest map.
-    """
-
-    def __init__(self, schema: Schema, width: int = 32, patch: int = 4) -> None:
-        super().__init__()
-        if width < 1 or patch < 1:
-            raise ValueError(f"width is {width}, patch {patch}: both start at 1")
-        self.schema, self.width, self.patch = schema, width, patch
-        self.trunk = Trunk(width, patch)
-        self.numbers = schema.dim + (not schema.presence)
-        """Of a proposal: those of an element, and a score."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Images `[batch, 3, height, width]` with values in [0, 1] → sets `[batch, size, dim]`, likeliest first."""
-        return select(self.schema, self.propose(images))
-
-    def propose(self, images: Tensor) -> Tensor:
-        """Proposals before activation, last the score: `[batch, proposals, dim]`."""
-        raise NotImplementedError
-
-    def loss(self, images: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The loss of all proposals, a scalar; target `[batch, size, dim]`, mask `[batch, size]` of what exists."""
-        return proposal_loss(self.schema, self.propose(images), target, self.present(target, mask))
-
-    def present(self, target: Tensor, mask: Tensor | None) -> Tensor:
-        """Which elements of a target exist: the mask, or what their presence says."""
-        if mask is not None:
-            return mask
-        return target[..., -1] > 0 if self.schema.presence else torch.ones_like(target[..., 0], dtype=torch.bool)
-
-    def see(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """The trunk's map `[batch, 2 * width, rows, columns]`, and a summary of the image `[batch, 5 * width]`."""
-        check_images(images)
-        with self._precision(images):
-            features, summary = self.trunk(images)
-        return features.to(images.dtype), summary.to(images.dtype)
-
-    def _precision(self, images: Tensor) -> AbstractContextManager[None]:
-        fast = self.training and images.dtype == torch.float32 and has_bfloat16(images.device)
-        return torch.autocast(images.device.type, torch.bfloat16) if fast else nullcontext()
-
-
-class ImageReader(Reader):
+class ImageReader(Proposer):
     """Read the objects of an image: at each place of a feature map an element and a score, the best of them a set.
 
     Images may have any size and shape. In training the feature map is computed in bfloat16 where the processor has
@@ -85,6 +33,8 @@ class ImageReader(Reader):
         patch: pixels a side of a column of the finest map. Places are two of them apart: 2 suits images of 64 pixels,
             4 such of 128 and more.
         canvas: width and height of the images it was trained on, for those who read files for it.
+        resnet: whether the feature map is that of a ResNet-18, which can begin with public weights (`load_resnet18`).
+            Its `width` is 64, and its places are 8 pixels apart.
 
     Example:
         >>> from setpred.schema import Real
@@ -101,8 +51,12 @@ class ImageReader(Reader):
     usual_mean: Tensor
     usual_factor: Tensor
 
-    def __init__(self, schema: Schema, width: int = 32, patch: int = 4, canvas: Size | None = None) -> None:
-        super().__init__(schema, width, patch)
+    def __init__(
+        self, schema: Schema, width: int = 32, patch: int = 4, canvas: Size | None = None, resnet: bool = False
+    ) -> None:
+        super().__init__(schema)
+        self.width, self.patch, self.resnet = width, patch, resnet
+        self.trunk = make_trunk(width, patch, resnet)
         self.canvas = None if canvas is None else (canvas[0], canvas[1])
         features = self.trunk.channels
         self.hidden = nn.Conv2d(features + 2, 2 * features, kernel_size=1)
@@ -114,10 +68,16 @@ class ImageReader(Reader):
             self.out.weight[self._position] *= 0.1
             for weight in self.plane.parameters() if self.plane is not None else ():
                 weight.zero_()
-        summary = 5 * width
+        summary = self.trunk.summary
         self.register_buffer("apart", torch.zeros(()))
         self.register_buffer("usual_mean", torch.zeros(summary))
         self.register_buffer("usual_factor", torch.zeros(summary, summary))
+
+    def load_resnet18(self, state: Mapping[str, Tensor]) -> None:
+        """Take over the weights of a ResNet-18 that was trained on ImageNet, as torchvision names them."""
+        if not isinstance(self.trunk, ResNetTrunk):
+            raise ValueError("the trunk is not a ResNet-18: build the reader with resnet=True, width=64")
+        self.trunk.load_resnet18(state)
 
     @property
     def _position(self) -> range:
@@ -127,26 +87,29 @@ class ImageReader(Reader):
         where = self.schema.slices[self.schema.position_field]
         return range(where.start, where.stop)
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Tensor, given: Tensor | None = None) -> Tensor:
         """Images `[batch, 3, height, width]` with values in [0, 1] → sets `[batch, size, dim]`, likeliest first."""
         return select(self.schema, self.propose(images), self.apart)
 
-    def propose(self, images: Tensor) -> Tensor:
+    def propose(self, images: Tensor, given: Tensor | None = None) -> Tensor:
         """What each place proposes before activation, last the score: `[batch, places, dim]`."""
         return self._read(images)[0]
 
     def _read(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Proposals, crowd scores `[batch, places]` for training alone, and a summary of the image."""
-        features, summary = self.see(images)
+        features, summary = see(self.trunk, images)
+        return *self.from_map(features), summary
+
+    def from_map(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """The proposals of the trunk's map, and the scores of the one-to-many match, `[batch, places]`."""
         grid = place_grid(*features.shape[2:]).to(features)
-        here = grid.expand(features.shape[0], -1, -1, -1)
-        raw = self.out(F.relu(self.hidden(torch.cat([features, here], dim=1)))).flatten(2).mT
+        raw = self.out(F.relu(beside_grid(self.hidden, features, grid), inplace=True)).flatten(2).mT
         if self.plane is not None:
             where = self.plane(grid.flatten(1).mT)  # [places, k]
             raw = raw + F.pad(where, (self._position.start, raw.shape[-1] - self._position.stop))
-        return raw[..., :-1], raw[..., -1], summary
+        return raw[..., :-1], raw[..., -1]
 
-    def loss(self, images: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
+    def loss(self, images: Tensor, target: Tensor, mask: Tensor | None = None, given: Tensor | None = None) -> Tensor:
         raw, crowd, _ = self._read(images)
         return proposal_loss(self.schema, raw, target, self.present(target, mask), crowd)
 
@@ -170,7 +133,7 @@ class ImageReader(Reader):
             self.plane.bias.copy_(bias)
 
     @torch.no_grad()
-    def calibrate(self, batches: Iterable[tuple[Tensor, Tensor, Tensor]]) -> None:
+    def calibrate(self, batches: Iterable[tuple[Tensor, ...]]) -> None:
         """Learn after training, from batches of images, sets and masks, what no gradient teaches.
 
         How near two objects come, so that proposals that repeat one another are told from neighbours; the score from
@@ -204,74 +167,9 @@ class ImageReader(Reader):
         factor = torch.linalg.inv(torch.linalg.cholesky(covariance)).T  # of the inverse
         usual = ((rest - fitted.mean(0)) @ factor).norm(dim=1).quantile(USUAL)
         self.usual_mean.copy_(fitted.mean(0))
-        self.usual_factor.copy_(factor / usual)
+        self.usual_factor.copy_(factor / usual.clamp(min=1e-6))  # images that are all the same are at no distance
 
     @torch.no_grad()
     def strangeness(self, images: Tensor) -> Tensor:
         """How unlike those of its training images look, `[batch]`: of those, one in a hundred is above 1."""
         return ((self._read(images)[2] - self.usual_mean) @ self.usual_factor).norm(dim=1)
-
-
-class Trunk(nn.Module):
-    """Residual blocks on three scales; the coarsest map is added back to the middle one.
-
-    Returns the middle map, and a summary of the image: the means of the finest and the coarsest map.
-
-    The mean of the coarsest map goes to all its places, so that each can know what holds for the whole image, such as
-    where the camera is.
-    """
-
-    def __init__(self, width: int, patch: int) -> None:
-        super().__init__()
-        self.patch, self.channels = patch, 2 * width
-        self.stem = Step(3 * patch * patch + 2, width)
-        self.fine = Block(width)
-        self.middle = nn.Sequential(Step(width, 2 * width, stride=2), Block(2 * width), Block(2 * width))
-        self.coarse = nn.Sequential(Step(2 * width, 4 * width, stride=2), *(Block(4 * width) for _ in range(3)))
-        self.whole = nn.Sequential(nn.Linear(4 * width, 4 * width), nn.ReLU(), nn.Linear(4 * width, 4 * width))
-        self.up = nn.Conv2d(4 * width, 2 * width, kernel_size=1)
-        self.merged = nn.Sequential(Block(2 * width), Block(2 * width))
-        for weight in self.whole[2].parameters():
-            nn.init.zeros_(weight)
-
-    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        height, width = images.shape[2:]
-        images = F.pad(images, (0, -width % self.patch, 0, -height % self.patch))
-        patches = F.pixel_unshuffle(images, self.patch)
-        grid = place_grid(*patches.shape[2:]).to(patches).expand(patches.shape[0], -1, -1, -1)
-        patches = torch.cat([patches, grid], dim=1).contiguous(memory_format=torch.channels_last)
-        fine = self.fine(self.stem(patches))
-        middle = self.middle(fine)
-        coarse = self.coarse(middle)
-        mean = coarse.mean((2, 3))
-        coarse = coarse + self.whole(mean)[:, :, None, None]
-        up = F.interpolate(self.up(coarse), size=middle.shape[2:], mode="nearest")
-        return self.merged(F.relu(middle + up)), torch.cat([fine.mean((2, 3)), mean], dim=1)
-
-
-class Step(nn.Sequential):
-    """A 3×3 convolution, normalised."""
-
-    def __init__(self, channels: int, out: int, stride: int = 1) -> None:
-        convolution = nn.Conv2d(channels, out, kernel_size=3, stride=stride, padding=1, bias=False)
-        super().__init__(convolution, nn.BatchNorm2d(out), nn.ReLU(inplace=True))
-
-
-class Block(nn.Module):
-    """Two 3×3 convolutions added to their input."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.first = Step(channels, channels)
-        self.second = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False)
-        self.norm = nn.BatchNorm2d(channels)
-
-    def forward(self, features: Tensor) -> Tensor:
-        return F.relu(self.norm(self.second(self.first(features))).add_(features))
-
-
-def has_bfloat16(device: torch.device) -> bool:
-    """Whether a device multiplies in bfloat16 faster than in float32."""
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return device.type == "cpu" and torch.cpu._is_avx512_bf16_supported()

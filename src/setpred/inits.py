@@ -1,19 +1,25 @@
 """Initial sets: where the inner optimisation starts.
 
 Each is a module called as `init(batch, like=z, generator=None)`, giving `[batch, size, dim]`. The decoder tells
-it the shape of a set once, with `build`. `weight` is how strongly the objective pulls the set to its start.
+it the shape of a set once, with `build`. `weight` is how strongly the objective pulls the set to its start, `projected`
+whether a constraint holds for the start already.
 """
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor, nn
 
-from .tensors import fixed_noise
+_SEEDS: ContextVar[Sequence[int] | None] = ContextVar("_SEEDS", default=None)
 
 
 class Init(nn.Module):
     """Base of the initial sets."""
 
     weight: float = 0.0
+    projected: bool = True
     size: int
     dim: int
 
@@ -48,7 +54,14 @@ class RandomInit(Init):
     """Normal noise, fresh for every example in training.
 
     In `eval()` every example starts from one fixed draw, so a prediction depends on nothing but its input;
-    pass a generator to draw fresh ones.
+    pass a generator to draw fresh ones. `setpred train` and `setpred evaluate` judge with a start for each example.
+
+    Args:
+        std: of the noise.
+        projected: whether a constraint holds for the start already; if not, it holds from the first step on.
+
+    Args:
+        std: standard deviation of the noise.
 
     >>> init = RandomInit(std=0.1).eval()
     >>> init.build(size=3, dim=2)
@@ -57,9 +70,9 @@ class RandomInit(Init):
     True
     """
 
-    def __init__(self, std: float = 0.1):
+    def __init__(self, std: float = 0.1, projected: bool = True):
         super().__init__()
-        self.std = _checked_spread(std)
+        self.std, self.projected = _checked_spread(std), projected
 
     def forward(self, batch: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
         shape = (self.size, self.dim)
@@ -67,18 +80,22 @@ class RandomInit(Init):
             device = like.device if generator is None else generator.device
             noise = torch.randn(batch, *shape, generator=generator, dtype=like.dtype, device=device).to(like.device)
         else:
-            noise = fixed_noise(shape, 0, like).expand(batch, *shape)
+            noise = evaluation_noise(batch, shape, like)
         return self.std * noise
 
     def extra_repr(self) -> str:
-        return f"std={self.std}"
+        return f"std={self.std}" + ("" if self.projected else ", projected=False")
 
 
 class LearnedInit(Init):
-    """One learned set that every example starts from.
+    """One learned set that every example starts from; before training it is noise of `std`.
 
     An implicit gradient does not see the start, so the objective also holds `weight · ½ mean (Y - Y0)²`:
     without that pull a learned start would never move.
+
+    Args:
+        std: standard deviation of the learned set before training.
+        weight: how strongly the objective pulls sets to the learned one.
 
     >>> init = LearnedInit(weight=0.1)
     >>> init.build(size=3, dim=2)
@@ -88,6 +105,8 @@ class LearnedInit(Init):
 
     def __init__(self, std: float = 0.1, weight: float = 0.1):
         super().__init__()
+        if not 0 <= weight < torch.inf:
+            raise ValueError(f"LearnedInit: weight is {weight}, it must be a finite number that is not negative")
         self.std, self.weight = _checked_spread(std), weight
 
     def build(self, size: int, dim: int) -> None:
@@ -122,6 +141,8 @@ class GuessedInit(Init):
 
     def __init__(self, latent: int):
         super().__init__()
+        if latent < 1:
+            raise ValueError(f"GuessedInit: latent is {latent}, it must be at least 1")
         self.latent = latent
 
     def build(self, size: int, dim: int) -> None:
@@ -142,3 +163,38 @@ def _checked_spread(std: float) -> float:
     if not 0 <= std < torch.inf:
         raise ValueError(f"std is {std}: the spread of the initial set cannot be negative or infinite")
     return std
+
+
+def fixed_noise(shape: tuple[int, ...], seed: int, like: Tensor) -> Tensor:
+    """Normal numbers that are the same at each call, whatever device and type they are for."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu").to(like)
+
+
+def evaluation_noise(batch: int, shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Normal numbers `[batch, *shape]` for models in `eval()`: one fixed draw that all examples share, so that a
+    prediction depends on its input alone, or one draw for each example inside `seeded_examples`."""
+    seeds = _SEEDS.get()
+    if seeds is None:
+        return fixed_noise(shape, 0, like).expand(batch, *shape)
+    if len(seeds) != batch:
+        raise ValueError(f"noise was seeded for {len(seeds)} examples, the batch has {batch}: give each its seed")
+    return torch.stack([fixed_noise(shape, seed, like) for seed in seeds])
+
+
+@contextmanager
+def seeded_examples(seeds: Sequence[int]) -> Iterator[None]:
+    """Inside, each example of a batch has noise of its own in `eval()`, drawn from its seed.
+
+    A metric then does not depend on one lucky or unlucky draw, and is the same whenever it is computed.
+
+    >>> with seeded_examples([3, 4, 3]):
+    ...     first, second, third = evaluation_noise(3, (2,), torch.zeros(1))
+    >>> torch.equal(first, third), torch.equal(first, second)
+    (True, False)
+    """
+    token = _SEEDS.set(seeds)
+    try:
+        yield
+    finally:
+        _SEEDS.reset(token)

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from .costs import COSTS, Cost, pairwise
-from .kernels.jit import refuse_transforms
+from .kernels.jit import refuse_transforms, uncompiled
 from .kernels.pairs import least_assignments
-from .masks import masks_of_both
+from .padding import masks_of_both
 from .tensors import check_device, check_tensor, widest
 
 Classes = Tensor | tuple[Tensor, Tensor]
@@ -276,7 +276,7 @@ def _refuse_nonfinite(
     )
 
 
-@torch.compiler.disable
+@uncompiled
 def _solve(cost: Tensor, rows: Tensor, columns: Tensor) -> Assignment:
     dtype = torch.float32 if cost.dtype in (torch.float16, torch.bfloat16, torch.float32) else torch.float64
     costs = cost.detach().to("cpu", dtype).contiguous().numpy()

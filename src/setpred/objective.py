@@ -7,13 +7,14 @@ the set, so that a step of 1 suits any width.
 """
 
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
-from .kernels.fast_gradient import FastGradient, fast_gradient
+from .kernels.fast_gradient import FastGradient, fast_gradient, plain_gradient
+from .kernels.plain_gradient import PlainGradient
 
 
 @dataclass
@@ -37,6 +38,7 @@ class Objective:
     weight: float = 0.0
     values: Tensor | None = None
     given: Tensor | None = None
+    _compiled: dict[str, FastGradient | None] = field(default_factory=dict, init=False, repr=False)
 
     def fill(self, sets: Tensor) -> Tensor:
         """`sets` with the known entries put in."""
@@ -63,8 +65,9 @@ class Objective:
         With `graph`, ∇L can be differentiated by everything it depends on, `sets` included.
         """
         if not graph:
-            if self.compiled is not None:
-                return self.compiled(sets)
+            written = self.compiled or self.plain
+            if written is not None:
+                return written(sets)
             sets = sets.detach().requires_grad_()
         with torch.enable_grad():
             loss = self.loss(self.fill(sets))
@@ -73,10 +76,23 @@ class Objective:
             raise ValueError("the encoding does not depend on the set: the encoder must use its input")
         return (loss, grad) if graph else (loss.detach(), grad)
 
-    @cached_property
+    @property
     def compiled(self) -> FastGradient | None:
-        """The gradient without a graph, compiled, for the encoders that have one."""
-        return fast_gradient(self.encoder, self.z, self.mask, self.start, self.weight, self.given)
+        """The gradient without a graph, compiled, for the encoders that have one; its products are as precise as
+        torch's are now."""
+        precision = torch.get_float32_matmul_precision()
+        if precision not in self._compiled:
+            self._compiled[precision] = fast_gradient(*self._parts)
+        return self._compiled[precision]
+
+    @cached_property
+    def plain(self) -> PlainGradient | None:
+        """The gradient without a graph in torch's operations, for the encoders that have one."""
+        return plain_gradient(*self._parts)
+
+    @property
+    def _parts(self) -> tuple[nn.Module, Tensor, Tensor | None, Tensor | None, float, Tensor | None]:
+        return self.encoder, self.z, self.mask, self.start, self.weight, self.given
 
     def select(self, chosen: Tensor | slice) -> "Objective":
         """The same problem for some examples of the batch."""

@@ -1,6 +1,7 @@
 """Predict from files: images, lines of data and standard input in, one JSON line an input out."""
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
+from .baselines import AllAtOnce, CompetingSlots, LearnedQueries, SetTokens, VectorTokens
 from .data.inputs import Inputs, kind_of, path_inside
 from .data.records import MAX_LINE, parse
 from .data.threads import in_threads
@@ -84,11 +86,11 @@ def inputs_of(encoder: nn.Module, pixels: int) -> Inputs:
     >>> inputs_of(Standardized(VectorEncoder(dim=4, hidden=8, latent=8), dim=4), 128)
     Inputs(kind='vector', dim=4, size=1, height=None)
     """
-    if isinstance(encoder, Standardized):
-        encoder = encoder.encoder
-    if isinstance(encoder, VectorEncoder):
+    while isinstance(encoder, Standardized | AllAtOnce | LearnedQueries | CompetingSlots):
+        encoder = encoder.encoder if isinstance(encoder, Standardized | AllAtOnce) else encoder.tokens
+    if isinstance(encoder, VectorEncoder | VectorTokens):
         return Inputs("vector", encoder.dim, 1)
-    if isinstance(encoder, SetEncoder | RelationEncoder):
+    if isinstance(encoder, SetEncoder | RelationEncoder | SetTokens):
         return Inputs("set", encoder.dim, encoder.size)
     canvas: Any = encoder.size if isinstance(encoder, ImageEncoder) else getattr(encoder, "canvas", None)
     canvas = canvas or getattr(encoder, "image_size", pixels)
@@ -176,7 +178,9 @@ def _requests(sources: list[Path | str], lines: list[Path | str], inputs: Inputs
             with Path(source).open("rb") as file:
                 yield from _read_lines(file, str(source), Path(source).parent, inputs)
         else:
-            yield Request(str(source), {"image": str(source)}, partial(inputs.read_image, Path(source)))
+            # Names of files may be no text, which JSON cannot hold.
+            name = os.fsencode(source).decode(errors="backslashreplace")
+            yield Request(name, {"image": name}, partial(inputs.read_image, Path(source)))
 
 
 def _read_lines(file: BinaryIO, name: str, root: Path, inputs: Inputs) -> Iterator[Request]:

@@ -19,11 +19,14 @@ from . import __version__
 from .errors import UsageError, unknown
 from .files import replacing
 from .recipes import build, recipe
+from .values import read_json
 
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 RUN = "config.yaml"
 """What a run folder holds besides; the run of a model that has a recipe is a saved model as well."""
+
+PRECISIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 T = TypeVar("T")
 
@@ -128,10 +131,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     """What `config.json` says, after a look at its stamp."""
     path = folder / CONFIG
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = read_json(path.read_bytes())
     except FileNotFoundError:
         raise UsageError(f"{folder} holds no {CONFIG}: was it saved here?") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path} is damaged ({str(error).splitlines()[0]}): save the model again") from None
     number = config.get("format") if isinstance(config, dict) else None
     if not isinstance(number, int) or not isinstance(config.get("model"), dict):
@@ -155,13 +158,16 @@ def _load_weights(model: nn.Module, path: Path) -> None:
     from safetensors.torch import load_file
 
     try:
-        weights: dict[str, Tensor] = load_file(path)
+        # Copied: products of weights that lie anywhere in a file may differ in the last bit from those of torch's own.
+        weights: dict[str, Tensor] = {name: weight.clone() for name, weight in load_file(path).items()}
         with safe_open(path, "pt") as file:
             others = file.metadata() or {}
         weights |= {name: weights[kept] for name, kept in others.items() if kept in weights}
+        check_numbers(weights, model, path)
         model.load_state_dict(weights, assign=True)
     except FileNotFoundError:
-        raise UsageError(f"{path} is missing: save the model again") from None
+        again = "train the run again with another --out" if (path.parent / RUN).exists() else "save the model again"
+        raise UsageError(f"{path} is missing: {again}") from None
     except (SafetensorError, OSError) as error:
         raise UsageError(f"{path} is damaged ({error}): save the model again") from None
     except (RuntimeError, TypeError) as error:
@@ -169,8 +175,28 @@ def _load_weights(model: nn.Module, path: Path) -> None:
         raise UsageError(f"{path} does not fit {CONFIG} ({reason}): were both saved together?") from None
 
 
+def check_numbers(weights: Mapping[str, Tensor], model: nn.Module, path: Path) -> None:
+    """Raise unless these can be computed with as weights of the model: real, finite, all of one precision."""
+    used, own = set(), model.state_dict()
+    trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    for name in weights.keys() & own.keys():
+        weight, found = weights[name], str(weights[name].dtype).removeprefix("torch.")
+        if weight.dtype not in PRECISIONS if own[name].is_floating_point() else weight.dtype != own[name].dtype:
+            raise UsageError(f"{path}: {name} is of type {found}, which this model cannot use: save the model again")
+        if not weight.is_floating_point():
+            continue
+        used.add(found)
+        # A threshold that is not known yet is infinite.
+        if weight.isnan().any() or (name in trained and weight.isinf().any()):
+            raise UsageError(f"{path}: {name} holds NaN or infinity: did the training diverge? train or save it again")
+    if len(used) > 1:
+        raise UsageError(f"{path} mixes {' and '.join(sorted(used))}: bring the model to one of them and save it again")
+
+
 def _download(name: str, revision: str | None) -> Path:
-    if name.count("/") != 1 or name.startswith((".", "/", "~")):
+    owner = name.partition("/")[0]
+    # Nobody on the hub is meant by the name of a folder here, or of the one that trainings are written to.
+    if name.count("/") != 1 or name.startswith((".", "/", "~")) or owner == "runs" or Path(owner).is_dir():
         raise UsageError(f"there is no folder {name}: name one that was saved, or owner/name on the hub")
     hub = _hub(name)
     try:

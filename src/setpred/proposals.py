@@ -7,11 +7,14 @@ the few proposals that are nearest to it, with scores of their own: the same ele
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from .matching import assign
+from .pretrained import Pretrained
 from .schema import Schema
 
 CAUTION = 10.0
@@ -31,6 +34,43 @@ NEAREST = 4
 """So many proposals learn from each object in the one-to-many match."""
 FOCUS = 2.0
 """Exponent of the focal loss: proposals that are surely absent hardly count."""
+
+
+class Proposer(Pretrained):
+    """Base of models that propose elements, each with a score, of which the likeliest become the set.
+
+    A subclass says in `propose` what it makes of inputs; how a set is chosen and learned is the same for all.
+
+    Args:
+        schema: what an element is.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        super().__init__()
+        self.schema = schema
+        self.numbers = schema.dim + (not schema.presence)
+        """Of a proposal: those of an element, and a score."""
+
+    def forward(self, inputs: Tensor, given: Tensor | None = None) -> Tensor:
+        """Inputs → sets `[batch, size, dim]`, likeliest first; `given` says which elements of input sets exist."""
+        return select(self.schema, self.propose(inputs, given))
+
+    def propose(self, inputs: Tensor, given: Tensor | None = None) -> Tensor:
+        """Proposals before activation, last the score: `[batch, proposals, dim]`."""
+        raise NotImplementedError
+
+    def loss(self, inputs: Tensor, target: Tensor, mask: Tensor | None = None, given: Tensor | None = None) -> Tensor:
+        """The loss of all proposals, a scalar; target `[batch, size, dim]`, mask `[batch, size]` of what exists."""
+        return proposal_loss(self.schema, self.propose(inputs, given), target, self.present(target, mask))
+
+    def present(self, target: Tensor, mask: Tensor | None) -> Tensor:
+        """Which elements of a target exist: the mask, or what their presence says."""
+        if mask is not None:
+            return mask
+        return target[..., -1] > 0 if self.schema.presence else torch.ones_like(target[..., 0], dtype=torch.bool)
+
+    def calibrate(self, batches: Iterable[tuple[Tensor, ...]]) -> None:
+        """Learn after training, from batches as `loss` takes them, what no gradient teaches."""
 
 
 def select(schema: Schema, raw: Tensor, apart: Tensor | float = 0.0) -> Tensor:

@@ -8,12 +8,13 @@ Only public classes, and the baselines, are ever built from a file; any other is
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib import import_module
-from math import isfinite
+from math import isfinite, isnan
 from numbers import Integral, Real
-from typing import Any, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -22,6 +23,11 @@ from . import PUBLIC
 from .errors import UsageError
 from .notices import CLASSES as RENAMED
 from .notices import warn_renamed
+from .values import short
+
+LARGEST = torch.finfo(torch.float32).max
+"""Numbers beyond this are infinite in most models."""
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", NoneType: "none"}
 
 
 def recipe(thing: Any, where: str = "") -> Any:
@@ -95,6 +101,7 @@ def build(plain: Any, where: str = "", **parts: Any) -> Any:
         if hasattr(cls, "from_dict"):
             return cls.from_dict(given)
         made = {key: build(value, _inside(where, key)) for key, value in given.items() if key not in parts}
+        _check_types(cls, made, where)
         return cls(**_unfolded(cls, {**made, **parts}))
     except UsageError:
         raise
@@ -113,14 +120,16 @@ def find_class(name: str) -> type | None:
     return found if isinstance(found, type) else None
 
 
-def classes_of(kind: type) -> dict[str, type]:
+def classes_of(kind: type, room: str = "") -> dict[str, type]:
     """The public classes of a kind of part, by name; those that are only there to be derived from are left out.
 
+    With a `room`, such as `.schema`, only what is in there is looked at, and nothing else is loaded.
+
     >>> from setpred import Solver
-    >>> list(classes_of(Solver))
-    ['GradientDescent', 'Nesterov', 'TorchOptimizer']
+    >>> [name for name in ("Nesterov", "Solver", "Box") if name in classes_of(Solver)]
+    ['Nesterov']
     """
-    named = {name: find_class(name) for name in PUBLIC}
+    named = {name: find_class(name) for name, module in PUBLIC.items() if module.startswith(room)}
     found = {name: cls for name, cls in named.items() if cls is not None and issubclass(cls, kind)}
     bases = {base for cls in found.values() for base in cls.__mro__[1:]}
     return {name: cls for name, cls in found.items() if cls not in bases}
@@ -158,6 +167,59 @@ def arguments(cls: type) -> dict[str, Argument]:
         name: Argument(hints.get(name, Any), None if default is MISSING else recipe(default, name), default is MISSING)
         for name, default in found.items()
     }
+
+
+def kinds(hint: Any) -> tuple[Any, ...]:
+    """The types that an annotation allows.
+
+    >>> kinds(int | None)
+    (<class 'int'>, <class 'NoneType'>)
+    """
+    union = get_origin(hint) in (Union, UnionType)
+    return tuple(kind for part in get_args(hint) for kind in kinds(part)) if union else (hint,)
+
+
+def wanted(hint: Any) -> str:
+    """What a person should write for an argument of this type.
+
+    >>> wanted(float | None)
+    'a number or none'
+    """
+    known = [WORDS.get(kind, f"a {kind.__name__}") for kind in kinds(hint) if isinstance(kind, type)]
+    return " or ".join(known)
+
+
+def _check_types(cls: type, made: Mapping[str, Any], where: str) -> None:
+    """Raise where a value of a file is of another type than the constructor's argument, which might fail much later."""
+    known = arguments(cls)
+    for name, value in made.items():
+        if name in known and not any(_is(value, kind) for kind in kinds(known[name].hint)):
+            raise UsageError(f"{_inside(where, name)} is {short(value)}: it must be {wanted(known[name].hint)}")
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Whether a value from a file is of a type; whole numbers are numbers, and lists may stand for tuples."""
+    kind = get_origin(kind) or kind
+    if kind is Any:
+        return True
+    if kind is float:
+        return isinstance(value, Real) and not isinstance(value, bool) and not isnan(value) and fits(value)
+    if kind is int:
+        return isinstance(value, Integral) and not isinstance(value, bool) and fits(value)
+    if kind is tuple:
+        return isinstance(value, list | tuple)
+    if kind is Callable:  # functions are not kept in files
+        return False
+    return isinstance(value, kind) if isinstance(kind, type) else True
+
+
+def fits(number: Any) -> bool:
+    """Whether a number is infinite or one that 32 bits can hold.
+
+    >>> fits(1e30), fits(1e300)
+    (True, False)
+    """
+    return bool(abs(number) <= LARGEST or number in (float("inf"), -float("inf")))
 
 
 def _unfolded(cls: type, made: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from .inits import fixed_noise
 from .notices import renamed_arguments
-from .tensors import fixed_noise
 
 
 @renamed_arguments(share="fraction")
@@ -19,8 +19,10 @@ class Restart(nn.Module):
     given by the caller is never replaced.
 
     Args:
-        fraction: of the examples of `fitting` that lie above the threshold, so about what restarts cost.
-        std: of the noise that is added to the set. A slow descent goes on all the same, one in a wrong place gets out.
+        fraction: fraction of the examples that start a second time, which is about what restarts cost. The threshold is
+            fitted after training so that this fraction of the examples of `fitting` exceeds it.
+        std: standard deviation of the noise that is added to the set before its second start. A slow descent continues
+            regardless of it; a descent that ended in a wrong place gets out.
 
     Attributes:
         threshold: infinite, so that nothing starts again, until it is fitted.

@@ -8,13 +8,19 @@ import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
-from numbers import Integral
-from typing import Any
+from math import isfinite
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from .descent import Descent
+
 Schedule = float | Callable[[int], float]
+MOST_STEPS = 1_000_000
+"""Above this many iterations a number is a mistake."""
 
 
 @dataclass
@@ -22,13 +28,14 @@ class Solver:
     """What all solvers share.
 
     Args:
-        steps: iterations.
-        eval_steps: iterations in `eval()`, where they should differ.
+        steps: inner iterations.
+        eval_steps: inner iterations of evaluation; None uses `steps`.
         lr: step size.
         clip: longest gradient of an example (L2 norm over the whole set).
         tol: an example stops once the length of its (projected) gradient is at most this.
-        exact_steps: the last iterations, in full precision; the ones before may take matrix products of reduced
-            precision where the hardware has them (bfloat16 on CPUs with AMX or AVX512-BF16, TF32 on GPUs). None: all.
+        exact_steps: how many of the last iterations use full precision. The iterations before may use matrix products
+            of reduced precision where the hardware has them (bfloat16 on CPUs with AMX or AVX512-BF16, TF32 on GPUs).
+            None uses full precision in all of them.
     """
 
     steps: int = 10
@@ -42,12 +49,17 @@ class Solver:
     def __post_init__(self) -> None:
         for name in ("steps", "eval_steps", "exact_steps"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, Integral) or value < 1):
-                raise ValueError(f"{type(self).__name__}: {name} is {value!r}, it must be a whole number from 1 on")
+            if value is not None and (not isinstance(value, Integral) or not 1 <= int(value) <= MOST_STEPS):
+                wanted = f"a whole number from 1 to {MOST_STEPS:,}"
+                raise ValueError(f"{type(self).__name__}: {name} is {value!r}, it must be {wanted}")
         for name in ("clip", "tol"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{type(self).__name__}: {name} is {value!r}, it must be above 0 (or None for none)")
+        for name in ("lr", "momentum"):
+            value = getattr(self, name, 0.0)
+            if not callable(value) and not (isinstance(value, Real) and isfinite(value)):
+                raise ValueError(f"{type(self).__name__}: {name} is {value!r}, it must be a finite number")
 
     @property
     def differentiable(self) -> bool:
@@ -70,6 +82,10 @@ class Solver:
         """The sets after step `t`, and the state to go on with."""
         raise NotImplementedError
 
+    def step(self, descent: "Descent", grad: Tensor) -> tuple[Tensor, Any]:
+        """`update` for a descent; a solver that looks at more of the objective than one gradient overrides this."""
+        return self.update(descent.sets, grad, descent.state, descent.t)
+
 
 @dataclass
 class GradientDescent(Solver):
@@ -88,7 +104,7 @@ class Nesterov(Solver):
     """Gradient descent with Nesterov momentum, as `torch.optim.SGD(nesterov=True)`: the first step is 1 + m long.
 
     Args:
-        momentum: m.
+        momentum: the fraction m of the last step that the next step adds.
         settle: take the last step without momentum, which ends the oscillation around the minimum.
 
     >>> Nesterov(steps=40, eval_steps=80, momentum=0.9, clip=10.0).eval_steps
@@ -114,12 +130,47 @@ class Nesterov(Solver):
         return torch.sub(sets, torch.add(grad, velocity, alpha=momentum), alpha=value_at(self.lr, t)), velocity
 
 
+@dataclass
+class LineSearch(Solver):
+    """Gradient descent whose step is halved, example by example, until the objective falls enough (Armijo's rule).
+
+    The first try is `lr`, then twice the last step. Each try is one more evaluation of the objective; the paper found
+    that they were not worth it.
+
+    Args:
+        decrease: the fraction of the promised decrease that is enough.
+        halvings: how often a step is halved at most.
+
+    >>> LineSearch(steps=20, lr=2.0).halvings
+    10
+    """
+
+    _: KW_ONLY
+    decrease: float = 0.1
+    halvings: int = 10
+
+    def start(self, sets: Tensor) -> Tensor:
+        return sets.new_full((sets.shape[0], 1, 1), value_at(self.lr, 0) / 2)
+
+    def step(self, descent: "Descent", grad: Tensor) -> tuple[Tensor, Tensor]:
+        sets, step = descent.sets, 2 * descent.state
+        with torch.no_grad():
+            for _ in range(self.halvings):
+                moved = descent.admissible(sets - step * grad)
+                promised = (sets - moved).square().sum(dim=(1, 2)) / step[:, 0, 0]
+                enough = descent.objective.loss(moved) <= descent.loss - self.decrease * promised
+                if enough.all():
+                    break
+                step = torch.where(enough[:, None, None], step, step / 2)
+        return sets - step * grad, step
+
+
 @dataclass(init=False)
 class TorchOptimizer(Solver):
     """Any optimiser of `torch.optim` that treats the examples of a batch independently.
 
     Args:
-        optimizer: its class.
+        optimizer: the class, such as torch.optim.Adam.
         options: its other arguments; `steps`, `eval_steps`, `lr`, `clip` and `tol` are those of every solver.
 
     Example:
@@ -191,4 +242,5 @@ class TorchOptimizer(Solver):
 
 def value_at(schedule: Schedule, t: int) -> float:
     """The step size or momentum of iteration `t`."""
-    return schedule(t) if callable(schedule) else schedule
+    value = schedule(t) if callable(schedule) else schedule
+    return float(value) if isinstance(value, int) else value  # torch knows whole numbers of 64 bits only

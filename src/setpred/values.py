@@ -85,6 +85,27 @@ def listing(names: tuple[str | int, ...]) -> str:
     return shown if len(names) <= 12 else f"{shown} … ({len(names)} in all)"
 
 
+def read_json(text: bytes) -> Any:
+    """The values in a JSON text from anywhere; anything else is a `ValueError`.
+
+    >>> read_json(b'{"size": 3}')
+    {'size': 3}
+    >>> read_json(b"[1, 2")
+    Traceback (most recent call last):
+    ValueError: not JSON (Expecting ',' delimiter): correct it
+    """
+    try:
+        values = json.loads(text.decode("utf-8-sig"))  # the mark that some editors put first
+    except RecursionError:
+        raise ValueError("not JSON (nested too deeply): make it flat") from None
+    except ValueError as error:
+        reason = getattr(error, "msg", "not valid text or numbers")
+        raise ValueError(f"not JSON ({reason}): correct it") from None
+    if b"\\u" in text:
+        check_text(values)
+    return values
+
+
 def read_yaml(text: bytes | str) -> Any:
     """The values in a YAML text from anywhere; anything that is not plain values is a `ValueError`.
 

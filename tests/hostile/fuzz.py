@@ -85,17 +85,25 @@ def _hang(*_: Any) -> None:
     raise Hang("took too long")
 
 
-def main(cases: int, seed: int, names: list[str]) -> None:
-    signal.signal(signal.SIGALRM, _hang)
-    pages = int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
-    if pages:
+def limit_memory() -> None:
+    """Hold the address space of this process to what it has now and `MEMORY` more."""
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def peak_memory() -> int:
+    """In MB; not from getrusage, which also counts what the parent held before."""
+    status = Path("/proc/self/status").read_text() if sys.platform == "linux" else "VmHWM: 0"
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+
+def main(cases: int, seed: int, names: list[str]) -> None:
+    signal.signal(signal.SIGALRM, _hang)
+    limit_memory()
     report = {name: fuzz(name, cases, seed) for name in names or READERS}
-    # Not getrusage, which also counts what the parent held before.
-    status = Path("/proc/self/status").read_text() if pages else "VmHWM: 0"
-    peak = int(status.partition("VmHWM:")[2].split()[0]) // 1024
-    print(json.dumps({"readers": report, "peak_mb": peak}))
+    print(json.dumps({"readers": report, "peak_mb": peak_memory()}))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ ODD: list[Any] = [
     float("nan"),
     float("inf"),
     "",
+    "x",
     "x" * 10_000,
     "\ud800",
     "a\0b",
@@ -121,7 +122,7 @@ def other_value(content: bytes, rng: random.Random) -> bytes:
             tree = json.loads(candidate)
         except (ValueError, RecursionError):
             continue
-        changed = json.dumps(_swapped(tree, rng)).encode()
+        changed = json.dumps(swap_value(tree, rng)).encode()
         return changed if candidate is content else content.replace(candidate, changed + b"\n", 1)
     return flip(content, rng)
 
@@ -150,7 +151,8 @@ def _replaced(content: bytes, found: list[re.Match[bytes]], rng: random.Random) 
     return content[:start] + rng.choice(WORDS) + content[end:]
 
 
-def _swapped(tree: Any, rng: random.Random) -> Any:
+def swap_value(tree: Any, rng: random.Random) -> Any:
+    """A tree of JSON values in which one becomes another type, vanishes, or gets another name."""
     places = _places(tree)
     if not places:
         return rng.choice(ODD)

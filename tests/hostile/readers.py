@@ -19,8 +19,8 @@ from setpred.prediction import Model, inputs_of, predict
 from setpred.report.runs import read_run
 from setpred.tasks import make_experiment, make_settings
 from setpred.tasks.settings import Settings
-from setpred.training.run import summary
 from setpred.training.run_folder import load_run, read_result, write_config
+from setpred.training.summary import summary
 
 
 @dataclass
@@ -161,7 +161,7 @@ def read_whole_run(folder: Path) -> None:
 
 
 def upload(folder: Path) -> None:
-    from setpred.play.uploads import read_upload
+    from setpred.play.scenes_tab import read_upload
 
     read_upload((folder / "a.jpg").read_bytes())
     read_upload((folder / "a.png").read_bytes())

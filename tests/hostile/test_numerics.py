@@ -57,7 +57,7 @@ LAYERS: dict[str, Callable[[Case, Tensor, Tensor | None], Tensor]] = {
     "SetEncoder, max": lambda case, x, mask: encoder(case, "max")(x, mask),
     "RelationEncoder": lambda case, x, mask: encoder(case, kind=sp.RelationEncoder)(x, mask),
     "DeepSets": lambda case, x, mask: sp.baselines.DeepSets(case.dim, 2, hidden=4).to(case.dtype)(x, mask),
-    "BiLSTM": lambda case, x, mask: sp.baselines.BiLSTM(case.dim, 2, hidden=4, width=4).to(case.dtype)(x),
+    "BiLSTM": lambda case, x, mask: sp.baselines.BiLSTM(case.dim, 2, hidden=4).to(case.dtype)(x),
 }
 CONSTRAINTS: dict[str, Callable[[Case], sp.constraints.Constraint]] = {
     "Simplex": lambda case: sp.Simplex(),
@@ -90,7 +90,7 @@ NETWORKS: dict[str, Callable[[Case], torch.nn.Module]] = {
     "SetEncoder, max": lambda case: encoder(case, "max"),
     "RelationEncoder": lambda case: encoder(case, kind=sp.RelationEncoder),
     "DeepSets": lambda case: sp.baselines.DeepSets(case.dim, 2, hidden=4).to(case.dtype),
-    "BiLSTM": lambda case: sp.baselines.BiLSTM(case.dim, 2, hidden=4, width=4).to(case.dtype),
+    "BiLSTM": lambda case: sp.baselines.BiLSTM(case.dim, 2, hidden=4).to(case.dtype),
     "Transformer": lambda case: sp.baselines.Transformer(case.dim, 2, width=8).to(case.dtype),
 }
 

@@ -1,6 +1,7 @@
 """Many visitors at once are all answered, and the playground grows no fatter for it."""
 
 import asyncio
+import io
 import random
 import subprocess
 import sys
@@ -9,28 +10,34 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from PIL import Image
 
 VISITORS, SECONDS, PAUSE = 50, 300, 2.0
 
 
+def picture(colour):
+    file = io.BytesIO()
+    Image.new("RGB", (300, 200), colour).save(file, "PNG")
+    return file.getvalue()
+
+
 async def visit(client, seed, until, seconds):
-    """Look at points, scenes and the lab in turn, with a person's pauses."""
+    """Load the page, look at scenes and upload pictures in turn, with a person's pauses."""
     draw = random.Random(seed)
     await asyncio.sleep(draw.uniform(0, PAUSE))
     while time.monotonic() < until:
-        points = [[draw.uniform(-2, 2), draw.uniform(-2, 2)] for _ in range(draw.randint(2, 16))]
-        few = points[:4]
+        colour = tuple(draw.randrange(256) for _ in range(3))
         path, body = draw.choices(
             [
                 ("/", None),
-                ("/api/points", {"points": points, "seed": seed}),
+                ("/weights.js", None),
                 (f"/api/scenes/{draw.randrange(1000)}?steps=20", None),
-                ("/api/lab", {"subject": "fs", "X": few, "order": draw.sample(range(len(few)), len(few))}),
+                ("/api/scenes?steps=20", picture(colour)),
             ],
-            weights=[1, 6, 2, 1],
+            weights=[2, 1, 5, 2],
         )[0]
         begun = time.monotonic()
-        answer = await (client.get(path) if body is None else client.post(path, json=body))
+        answer = await (client.get(path) if body is None else client.post(path, content=body))
         seconds.append(time.monotonic() - begun)
         assert answer.status_code == 200, answer.text
         await asyncio.sleep(draw.uniform(0, 2 * PAUSE))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from setpred.errors import UsageError
-from setpred.paper.plan import make_plan
 from setpred.paper.published import Cell, autoencoding, clevr, find_table, numbering
+from setpred.paper.reproduce import make_plan
 from setpred.paper.tables import verdict
 from setpred.tasks import make_settings
 from setpred.tasks.settings import parse_overrides

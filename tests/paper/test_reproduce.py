@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from setpred.errors import UsageError
-from setpred.paper.plan import make_plan
-from setpred.paper.processes import Processes
-from setpred.paper.reproduce import run_tables
+from setpred.paper.executors import Processes
+from setpred.paper.reproduce import make_plan, run_tables
 from setpred.paper.scheduler import run_all
 from setpred.paper.writers import keep, markdown
 

@@ -1,9 +1,11 @@
 """Runs wait for a place, wherever they are trained, and what a person should know of them is kept."""
 
+import time
+
 import pytest
 
-from setpred.paper.plan import make_plan
-from setpred.paper.processes import Processes
+from setpred.paper.executors import Processes
+from setpred.paper.reproduce import make_plan
 from setpred.paper.scheduler import run_all
 from setpred.paper.trainings import TAKEN, Outcome
 
@@ -77,10 +79,10 @@ def test_processes_share_the_cores_of_a_machine_and_each_gpu_is_given_in_turn(ru
         given.append((threads, gpu))
         return object()
 
-    monkeypatch.setattr("setpred.paper.processes.start", start)
-    monkeypatch.setattr("setpred.paper.processes.cores", lambda: 6)
-    monkeypatch.setattr("setpred.paper.processes.gpus", lambda: ["0", "3"])
-    monkeypatch.setattr("setpred.paper.processes.how_it_ended", lambda run, process: Outcome(run, "unfinished"))
+    monkeypatch.setattr("setpred.paper.executors.start", start)
+    monkeypatch.setattr("setpred.paper.executors.cores", lambda: 6)
+    monkeypatch.setattr("setpred.paper.executors.gpus", lambda: ["0", "3"])
+    monkeypatch.setattr("setpred.paper.executors.how_it_ended", lambda run, process: Outcome(run, "unfinished"))
     executor = Processes()
     executor.expect(runs)
     assert executor.places() == 2
@@ -88,3 +90,16 @@ def test_processes_share_the_cores_of_a_machine_and_each_gpu_is_given_in_turn(ru
     executor.outcome(first, runs[0])
     executor.start(runs[2])
     assert given == [(3, "0"), (3, "3"), (3, "0")]
+
+
+def test_when_the_time_is_over_trainings_end_and_no_other_begins(runs):
+    class Endless(Pretended):
+        def ended(self, trainings):
+            time.sleep(0.05)
+            return []
+
+    executor = Endless()
+    run_all(runs, executor, within=0.2)
+    assert len(executor.begun) == 2
+    assert executor.cancelled == [1, 2]
+    assert executor.closed

@@ -1,161 +1,68 @@
-"""The equivariance columns of Tables 1 and 2, each with its noise convention."""
+"""One run of CLEVR fills a row of the table, and is compared with the published only on the real images."""
+
+import json
+from pathlib import Path
 
 import pytest
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import Tensor
 
-import setpred as sp
-from setpred.baselines import BiLSTM, DeepSets, Transformer
-from setpred.equivariance import check, push_apart
+from setpred.paper.published import clevr
+from setpred.paper.reproduce import make_plan
+from setpred.paper.tables import compare
+from setpred.paper.writers import markdown
+from setpred.training.run_folder import write_config
 
-few = settings(max_examples=5, deadline=None)
-seeds = st.integers(0, 2**31)
+RULES = {"image_ap": 0.988, "ap": 0.42}
+THRESHOLDS = ("inf", "1", "0.5", "0.25", "0.125", "0.0625")
 
 
-def transformer(seed: int, pe: str = "none") -> Transformer:
-    torch.manual_seed(seed)
-    return Transformer(dim=3, out=4, pe=pe, width=16, heads=2, layers=1).double().eval()
+def plan(*words, out=Path("runs/reproduce"), preset="paper"):
+    return make_plan("clevr", words, out, preset)
 
 
-@pytest.mark.parametrize(
-    ("fn", "order_kept", "equals_separated"),
-    [
-        (lambda X: X - X.mean(dim=1, keepdim=True), True, False),
-        (lambda X: X.cumsum(dim=1), False, True),
-        (push_apart, True, True),
-    ],
-    ids=["set-equivariant", "neither", "exclusively multiset-equivariant"],
-)
-@given(a=st.floats(-3, 3), b=st.floats(-3, 3))
-@few
-def test_table_1_what_each_property_guarantees_and_allows(fn, order_kept, equals_separated, a, b):
-    b = b if abs(a - b) > 0.1 else a + 1
-    X = torch.tensor([[[a], [b]], [[b], [a]], [[1.0], [1.0]]], dtype=torch.float64)
-    report = check(fn, size=2)
-    ab, ba, aa = fn(X)
-    assert report.multiset_equivariant is order_kept
-    assert report.set_equivariant is (order_kept and not equals_separated)
-    assert torch.allclose(ab, ba.flip(0)) is order_kept
-    assert (not torch.allclose(aa[0], aa[1])) is equals_separated
+def test_every_published_model_but_the_dspn_of_2019_can_be_trained():
+    assert {cell.model for cell in clevr().cells} - set(clevr().models) == {"DSPN"}
+    runs = plan("seeds=0").runs
+    assert len(runs) == len(clevr().models)
+    assert {run.settings.data.size for run in runs} == {128, 256}
 
 
-@given(seed=seeds)
-@few
-def test_table_2_deepsets_is_set_equivariant(seed):
-    torch.manual_seed(seed)
-    assert check(DeepSets(dim=3, out=4, hidden=8).double(), dim=3, seed=seed).set_equivariant
+def test_all_thresholds_of_a_model_come_from_one_run():
+    chosen = plan("model=idspn,dspn-0.9", "seeds=0-1")
+    assert [run.name for run in chosen.runs] == ["idspn-seed0", "dspn-0.9-seed0", "idspn-seed1", "dspn-0.9-seed1"]
+    assert len(chosen.cells) == 2 * len(THRESHOLDS)
 
 
-@given(seed=seeds)
-@few
-def test_table_2_transformer_without_pe_is_set_equivariant(seed):
-    assert check(transformer(seed), dim=3, seed=seed).set_equivariant
+def test_only_the_real_images_are_the_paper_s():
+    assert not plan("model=idspn").comparable
+    assert plan("model=idspn", "data.source=CLEVR_v1.0").comparable
+    assert plan("model=idspn-256px", "data.source=CLEVR_v1.0").comparable
+    assert not plan("model=idspn", "data.source=CLEVR_v1.0", "data.train=100", "data.test=10").comparable
+    assert not plan("model=idspn", "data.source=CLEVR_v1.0", preset="small").comparable
 
 
-@given(seed=seeds)
-@few
-def test_table_2_transformer_with_pe_is_neither(seed):
-    assert not check(transformer(seed, "sinusoidal"), dim=3, seed=seed).multiset_equivariant
+@pytest.mark.parametrize(("source", "verdict"), [("scenes", "–"), ("CLEVR_v1.0", "within 2σ")])
+def test_results_stand_beside_the_published_with_what_must_be_known(tmp_path, source, verdict):
+    words = ["model=idspn", "seeds=0", *([f"data.source={source}"] if source != "scenes" else [])]
+    chosen = plan(*words, out=tmp_path)
+    (run,) = chosen.runs
+    write_config(run.settings, run.folder)
+    metrics = {"loss": 5e-4} | {f"{rule}_{t}": ap for rule, ap in RULES.items() for t in THRESHOLDS}
+    (run.folder / "result.json").write_text(json.dumps({"metrics": metrics, "seconds": 1.0}))
+    comparison = compare(chosen)
+    assert [round(row.mean, 1) for row in comparison.rows] == [98.8] * len(THRESHOLDS)
+    assert [round(row.beside, 1) for row in comparison.rows] == [42.0] * len(THRESHOLDS)
+    text = markdown(comparison)
+    assert f"| iDSPN fs 0.9 | idspn | 128 | inf | 98.8 ± 0.5 | 98.8 | 42.0 | 1 | {verdict} |" in text
+    assert "Each row is judged by the rule of its publication" in text
+    assert "Equal confidences are one step of our ranking" in text
 
 
-@given(seed=seeds)
-@few
-def test_table_2_bilstm_is_neither(seed):
-    torch.manual_seed(seed)
-    model = BiLSTM(dim=3, out=4, hidden=8, width=8, layers=1).double()
-    assert not check(model, dim=3, seed=seed).multiset_equivariant
-
-
-@given(seed=seeds)
-@few
-def test_table_2_transformer_with_random_pe_is_neither_with_its_noise_fixed(seed):
-    model = transformer(seed, "random")
-
-    def fn(sets: Tensor, noise: Tensor) -> Tensor:
-        return model(sets, noise=noise)
-
-    verdict = {
-        noise: check(fn, dim=3, noise_dim=model.noise_dim, noise=noise, seed=seed)
-        for noise in ("fixed", "joint", "zero")
+def test_slot_models_are_judged_by_the_pooled_rule_and_the_paper_s_own_image_by_image():
+    rules = {cell.model: (cell.metric.split("_")[0], cell.beside.split("_")[0]) for cell in clevr().cells}
+    assert {name for name, rule in rules.items() if rule == ("ap", "image")} == {
+        "Slot MLP",
+        "Slot Attention",
+        "Slot Attention*",
+        "Slot Attention dagger",
     }
-    assert not verdict["fixed"].multiset_equivariant
-    assert verdict["joint"].set_equivariant
-    assert verdict["zero"].set_equivariant
-
-
-presets = pytest.mark.parametrize("preset", [sp.DSPN, sp.iDSPN])
-pools = pytest.mark.parametrize("pool", ["fs", "sum", "mean"])
-
-
-def decoder(preset: type[sp.SetDecoder], pool: str, seed: int, dim: int, **choices: object) -> sp.SetDecoder:
-    torch.manual_seed(seed)
-    encoder = sp.SetEncoder(dim=dim, hidden=16, latent=16, size=5, pool=pool)
-    solver = sp.GradientDescent(steps=4) if preset is sp.DSPN else sp.Nesterov(steps=4, clip=10.0)
-    return preset(encoder, size=5, dim=dim, solver=solver, **choices).double().eval()
-
-
-def vectors(count: int) -> Tensor:
-    return torch.randn(16, dtype=torch.float64).expand(count, -1)
-
-
-@pools
-@given(seed=seeds)
-@few
-def test_section_2_3_the_inner_gradient_has_the_equivariance_of_its_pooling(pool, seed):
-    encoder = decoder(sp.iDSPN, pool, seed, dim=3).encoder
-    z = vectors(1)
-
-    def gradient(sets: Tensor) -> Tensor:
-        sets.requires_grad_()
-        return torch.autograd.grad((encoder(sets) - z).square().sum(), sets)[0]
-
-    report = check(gradient, dim=3, seed=seed)
-    assert report.multiset_equivariant
-    assert report.exclusive is (pool == "fs")
-
-
-@presets
-@pools
-@given(seed=seeds)
-@few
-def test_table_2_dspn_is_multiset_equivariant_to_its_initial_set_exclusively_so_with_fspool(preset, pool, seed):
-    model = decoder(preset, pool, seed, dim=3)
-    z = vectors(1)
-    report = check(lambda start: model(z.expand(len(start), -1), init=start), dim=3, seed=seed)
-    assert report.multiset_equivariant
-    assert report.exclusive is (pool == "fs")
-
-
-@presets
-@pools
-@given(seed=seeds)
-@few
-def test_table_2_dspn_for_numbering_keeps_its_label_with_the_noise_joint(preset, pool, seed):
-    """The classes of the input are known entries of Y, the initial numbers are noise."""
-    model = decoder(preset, pool, seed, dim=7, constraint=sp.PerSlice({(3, 7): sp.Simplex()}))
-    read = sp.SetEncoder(dim=3, hidden=16, latent=16, size=5).double()
-    classes = torch.eye(3, dtype=torch.float64)[torch.randint(3, (12, 5))]
-    is_class = torch.arange(7) < 3
-
-    def number(sets: Tensor, noise: Tensor) -> Tensor:
-        start = torch.cat([sets, 0.1 * noise], dim=-1)
-        return model(read(sets), known=(start, is_class), init=start)
-
-    for noise in ("joint", "zero"):
-        report = check(number, classes, noise_dim=4, noise=noise, seed=seed)
-        assert report.multiset_equivariant
-        assert report.exclusive is (pool == "fs")
-    assert not check(number, classes, noise_dim=4, noise="fixed", seed=seed).multiset_equivariant
-
-
-@presets
-@pools
-@given(seed=seeds)
-@few
-def test_only_sorting_leaves_an_initial_set_of_zeros(preset, pool, seed):
-    model = decoder(preset, pool, seed, dim=3, init=sp.ZeroInit())
-    (sets,) = model(vectors(1)).detach()
-    apart = torch.pdist(sets)
-    assert apart.min() > 1e-6 if pool == "fs" else apart.max() < 1e-12
+    assert all(rule == ("image", "ap") for name, rule in rules.items() if "DSPN" in name)

@@ -2,7 +2,6 @@
 
 import contextlib
 import http.client
-import json
 import socket
 import threading
 import time
@@ -14,7 +13,7 @@ import uvicorn
 
 from setpred.errors import UsageError
 from setpred.play import limits
-from setpred.play.lab_tab import LabRequest
+from setpred.play import server as playground
 from setpred.play.launch import listen
 from setpred.play.server import configured, make_app
 
@@ -74,27 +73,23 @@ def wait_for(condition):
         time.sleep(0.05)
 
 
-def lab(**changes):
-    return json.dumps({"subject": "push_apart", "X": [[0], [1]], "order": [0, 1], **changes}).encode()
-
-
 def test_a_body_of_megabytes_is_refused_unread(address):
-    answer = post(address, "/api/lab", lab(X=[["a"] * 1_900_000]))
+    answer = post(address, "/api/about", b"x" * 7_600_000)
     assert answer.status_code == 413
     assert answer.json()["error"] == "this is more than 64 kB: send less"
 
 
-def test_while_a_request_is_parsed_others_are_answered(address, monkeypatch):
+def test_while_a_picture_is_read_others_are_answered(address, monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
 
-    def parse_slowly(body):
+    def read_slowly(content, steps):
         begun.set()
         go_on.wait()
         raise UsageError("slow")
 
-    monkeypatch.setattr(LabRequest, "model_validate_json", parse_slowly)
+    monkeypatch.setattr(playground, "uploaded_scene", read_slowly)
     with ThreadPoolExecutor() as pool:
-        slow = pool.submit(post, address, "/api/lab", lab())
+        slow = pool.submit(post, address, "/api/scenes", b"x")
         try:
             assert begun.wait(SOON)
             assert is_answered(address)
@@ -106,20 +101,13 @@ def test_while_a_request_is_parsed_others_are_answered(address, monkeypatch):
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param(lab(X=[["a"] * 12_000]), id="strings for numbers"),
-        pytest.param(lab(X=[[1]] * 10_000), id="many elements"),
-        pytest.param(lab(X=[[1] * 9_000] * 2), id="many numbers"),
-        pytest.param(lab(order=list(range(10_000))), id="long order"),
-        pytest.param(lab(order=[10**4000, 1]), id="large order"),
-        pytest.param(lab(subject="push_apart" * 6000), id="long name"),
-        pytest.param(lab(subject="push_apart\n" * 3), id="name of several lines"),
-        pytest.param(b"[" * 60_000, id="deep"),
+        pytest.param(b"[" * 60_000, id="brackets"),
         pytest.param(b"\xff" * 60_000, id="no text"),
         pytest.param(b"", id="nothing"),
     ],
 )
 def test_an_error_is_a_short_line_whatever_was_sent(address, body):
-    answer = post(address, "/api/lab", body)
+    answer = post(address, "/api/scenes", body)
     assert answer.status_code == 400
     assert len(answer.content) < 1000
     assert "\n" not in answer.json()["error"]
@@ -164,7 +152,7 @@ def test_half_open_connections_shut_nobody_out(address, monkeypatch, sent):
     [
         pytest.param("", id="nothing"),
         pytest.param("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ", id="headers"),
-        pytest.param("POST /api/lab HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n", id="body"),
+        pytest.param("POST /api/about HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n", id="body"),
         pytest.param("POST /api/scenes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n", id="upload"),
     ],
 )

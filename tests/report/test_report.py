@@ -11,8 +11,7 @@ import torch
 from setpred.errors import UsageError
 from setpred.report import report
 from setpred.report.comparisons import averages, published
-from setpred.report.predictions import predict_examples
-from setpred.report.runs import describe, label, read_run
+from setpred.report.runs import describe, label, predict_examples, read_run
 from setpred.schema import Category, Real, Schema
 from setpred.tasks import make_settings
 from setpred.training.run import train
@@ -125,6 +124,15 @@ def test_all_that_was_asked_for_is_there(page):
     steps = make_settings("numbering", "bilstm", "quick").optim.steps
     assert f"0 of {steps:,}" in text
     assert "first two of 3 dimensions" in text
+
+
+def test_the_page_says_first_what_was_found_and_explains_its_words(page):
+    text = page.read_text()
+    first = re.search(r"<h1>(.*?)</h1>", text)[1]
+    assert re.search(r"rebuilds sets with a loss of [\d.e-]+", first)
+    assert re.search(r"<li>.* numbers [\d.]+ % of the sets right", text)
+    assert "rebuild the set from that vector" in text
+    assert "accuracy: the fraction of test sets in which every number is right." in text
 
 
 def test_figures_are_saved_as_pictures_on_request(page):

@@ -115,3 +115,35 @@ def test_runs_of_earlier_versions_predict_as_before(run):
     written = yaml.safe_load((run / "config.yaml").read_text())
     kept = {key: value for key, value in flatten(written).items() if key.startswith(("net.h", "optim.l", "data.n"))}
     assert kept.items() <= flatten(to_dict(settings)).items()
+
+
+def test_training_may_minimise_the_chamfer_loss_which_is_blind_to_multiplicity():
+    # A set of two points, decoded as if a third of its elements were the other point.
+    torch.manual_seed(0)
+    hungarian, chamfer = (make_experiment(settings_of(f"optim.loss={loss}")) for loss in ("none", "chamfer"))
+    chamfer.load_state_dict(hungarian.state_dict())
+    (sets,) = (t[:16] for t in hungarian.split("train"))
+    z = hungarian.encoder(sets)
+    decoded = hungarian.decoder(z)
+    assert hungarian.loss((sets,)).item() == pytest.approx(setpred.hungarian_loss(decoded, sets).mean().item())
+    assert chamfer.loss((sets,)).item() == pytest.approx(setpred.chamfer_loss(decoded, sets).mean().item())
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "loss", "message"),
+    [
+        ("autoencoding", "idspn", "hamfer", "unknown optim.loss 'hamfer': did you mean chamfer?"),
+        ("numbering", "idspn", "chamfer", "unknown optim.loss 'chamfer'"),
+        ("clevr", "slot-mlp", "chamfer", "slot-mlp has no decoder: optim.loss is for models that have one"),
+    ],
+)
+def test_a_loss_that_a_model_cannot_minimise_is_refused(task, model, loss, message):
+    with pytest.raises(UsageError, match=message):
+        settings_of(f"optim.loss={loss}", task=task, model=model)
+
+
+def test_rivals_may_be_trained_on_squared_distances():
+    (inputs, target) = (t[:8] for t in make_experiment(settings_of(task="numbering", model="bilstm")).split("train"))
+    experiment = make_experiment(settings_of("optim.loss=squared", task="numbering", model="bilstm"))
+    wanted = setpred.hungarian_loss(experiment(inputs), target, "squared", same_class=inputs.argmax(-1)).mean()
+    assert experiment.loss((inputs, target)).item() == pytest.approx(wanted.item())

@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from setpred.paper.plan import make_plan
-from setpred.paper.processes import Processes
+from setpred.paper.executors import Processes
+from setpred.paper.reproduce import make_plan
 from setpred.paper.scheduler import run_all
 from setpred.paper.trainings import read_progress
 from setpred.tasks import make_settings

@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 
 from setpred.errors import UsageError
 from setpred.tasks import make_settings
-from setpred.training.callbacks import MetricsTable
 from setpred.training.run import train
 from setpred.training.run_folder import read_result
+from setpred.training.trainer import MetricsTable
 
 TINY = {
     "autoencoding": {"data.train": 256, "data.test": 64, "optim.steps": 24, "trainer.round": 6, "net.hidden": 16},
@@ -94,7 +94,7 @@ def test_an_interrupt_is_told_with_the_words_to_go_on(setpred, tmp_path):
         stopped.set()
         signal.signal(signal.SIGINT, before)
     assert code == 2
-    assert errors.splitlines()[-1] == "setpred: stopped: go on with the same command and --out run --resume"
+    assert errors.splitlines()[-1] == "setpred: stopped: continue with the same command and --out run --resume"
 
 
 def test_a_finished_run_is_not_run_again(tmp_path):

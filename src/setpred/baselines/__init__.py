@@ -1,10 +1,24 @@
-"""The rivals: from set to set in the numbering experiment, from image to set on CLEVR."""
+"""The rivals, one per file: from set to set in the numbering experiment, from images, vectors and sets to sets."""
 
-from .bilstm import BiLSTM
-from .deepsets import DeepSets
-from .readers import QueryReader, SlotReader
+from .all_at_once import AllAtOnce
+from .competing_slots import CompetingSlots
+from .learned_queries import LearnedQueries
+from .set_to_set import BiLSTM, DeepSets, Transformer
 from .slot_attention import SlotAttention, slot_loss
 from .slot_mlp import SlotMLP
-from .transformer import Transformer
+from .tokens import ImageTokens, SetTokens, VectorTokens
 
-__all__ = ["BiLSTM", "DeepSets", "QueryReader", "SlotAttention", "SlotMLP", "SlotReader", "Transformer", "slot_loss"]
+__all__ = [
+    "AllAtOnce",
+    "BiLSTM",
+    "CompetingSlots",
+    "DeepSets",
+    "ImageTokens",
+    "LearnedQueries",
+    "SetTokens",
+    "SlotAttention",
+    "SlotMLP",
+    "Transformer",
+    "VectorTokens",
+    "slot_loss",
+]

@@ -1,12 +1,15 @@
 """Slot Attention for set prediction: slots compete for the pixels of an image, then each becomes an element."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..image_encoder import check_images
+from ..inits import evaluation_noise
 from ..matching import hungarian_loss
-from ..tensors import fixed_noise
-from .image_features import Convolutions, ElementHead, start_as_published
+
+EPSILON = 1e-3
+"""Of the published normalisation layers: Keras's default, a hundred times torch's."""
 
 
 class SlotAttention(nn.Module):
@@ -21,6 +24,8 @@ class SlotAttention(nn.Module):
         width: channels of the features and numbers in a slot.
         hidden: of the MLP that refines a slot.
         iterations: rounds of attention.
+        implicit: make all rounds but the last without a graph, so that the gradient is that of one round at the fixed
+            point (Chang et al., 2022).
 
     Example:
         >>> model = SlotAttention()
@@ -39,6 +44,7 @@ class SlotAttention(nn.Module):
         width: int = 64,
         hidden: int = 128,
         iterations: int = 3,
+        implicit: bool = False,
     ) -> None:
         super().__init__()
         if min(size, width, hidden, iterations) < 1:
@@ -46,15 +52,17 @@ class SlotAttention(nn.Module):
                 f"got size={size}, width={width}, hidden={hidden}, iterations={iterations}: each must be at least 1"
             )
         self.size, self.dim, self.coordinates = size, dim, coordinates
-        self.width, self.hidden, self.iterations = width, hidden, iterations
+        self.width, self.hidden, self.iterations, self.implicit = width, hidden, iterations, implicit
         self.convolutions = Convolutions(width)
         self.place = nn.Linear(4, width)
-        self.refine = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+        self.refine = nn.Sequential(
+            nn.LayerNorm(width, EPSILON), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)
+        )
         self.mean = nn.Parameter(torch.empty(1, width))
         self.log_std = nn.Parameter(torch.empty(1, width))
         nn.init.xavier_uniform_(self.mean)
         nn.init.xavier_uniform_(self.log_std)
-        self.attention = SlotRounds(width, hidden, iterations)
+        self.attention = SlotRounds(width, hidden, iterations, implicit)
         self.head = ElementHead(width, dim, coordinates)
         start_as_published(self)
 
@@ -87,33 +95,46 @@ class SlotAttention(nn.Module):
             return noise.to(features).expand(shape)
         if self.training:
             return torch.randn(shape, dtype=features.dtype, device=features.device)
-        return fixed_noise(shape[1:], 0, features).expand(shape)
+        return evaluation_noise(len(features), shape[1:], features)
 
 
 class SlotRounds(nn.Module):
-    """Rounds of attention: each place is divided among the slots, and each slot takes the mean of what it got."""
+    """Rounds of attention: each place is divided among the slots, and each slot takes the mean of what it got.
 
-    def __init__(self, width: int, hidden: int, iterations: int) -> None:
+    With `implicit`, gradients come back through the last round only, and the initial slots learn straight through the
+    others.
+    """
+
+    def __init__(self, width: int, hidden: int, iterations: int, implicit: bool = False) -> None:
         super().__init__()
-        self.iterations = iterations
-        self.norm_features, self.norm_slots, self.norm_update = (nn.LayerNorm(width) for _ in range(3))
+        self.iterations, self.implicit = iterations, implicit
+        self.norm_features, self.norm_slots, self.norm_update = (nn.LayerNorm(width, EPSILON) for _ in range(3))
         self.query, self.key, self.value = (nn.Linear(width, width, bias=False) for _ in range(3))
         self.gru = nn.GRUCell(width, width)
         self.update = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width))
 
-    def forward(self, features: Tensor, slots: Tensor) -> Tensor:
-        """Features `[batch, places, width]`, slots `[batch, size, width]` → `[iterations, batch, size, width]`."""
+    def forward(self, features: Tensor, slots: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Features `[batch, places, width]`, slots `[batch, size, width]` → `[iterations, batch, size, width]`.
+
+        `mask` says which places exist, `[batch, places]`.
+        """
         features = self.norm_features(features)
         keys, values = self.key(features) * features.shape[-1] ** -0.5, self.value(features)
-        rounds = []
-        for _ in range(self.iterations):
-            scores = self.query(self.norm_slots(slots)) @ keys.mT  # [batch, size, places]
-            weights = scores.softmax(dim=1) + 1e-8  # a slot that got no place takes the mean of all
-            taken = weights / weights.sum(dim=2, keepdim=True) @ values
-            slots = self.gru(taken.flatten(0, 1), slots.flatten(0, 1)).view_as(slots)
-            slots = slots + self.update(self.norm_update(slots))
-            rounds.append(slots)
-        return torch.stack(rounds)
+        start, rounds = slots, []
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.implicit):
+            for _ in range(self.iterations - 1):
+                rounds.append(slots := self._round(keys, values, slots, mask))
+        if self.implicit and rounds:
+            slots = slots + (start - start.detach())
+        return torch.stack([*rounds, self._round(keys, values, slots, mask)])
+
+    def _round(self, keys: Tensor, values: Tensor, slots: Tensor, mask: Tensor | None) -> Tensor:
+        scores = self.query(self.norm_slots(slots)) @ keys.mT  # [batch, size, places]
+        weights = scores.softmax(dim=1) + 1e-8  # a slot that got no place takes the mean of all
+        weights = weights if mask is None else weights * mask.unsqueeze(1)
+        taken = weights / weights.sum(dim=2, keepdim=True) @ values
+        slots = self.gru(taken.flatten(0, 1), slots.flatten(0, 1)).view_as(slots)
+        return slots + self.update(self.norm_update(slots))
 
 
 def place_grid(height: int, width: int) -> Tensor:
@@ -129,14 +150,10 @@ def place_grid(height: int, width: int) -> Tensor:
     return torch.cat([grid, 1 - grid], dim=1)
 
 
-def slot_loss(
-    prediction: Tensor,
-    target: Tensor,
-    mask: Tensor | None = None,
-    coordinates: int = 3,
-    coordinate_range: float = 1.0,
-) -> Tensor:
+def slot_loss(prediction: Tensor, target: Tensor, coordinates: int = 3, coordinate_range: float = 1.0) -> Tensor:
     """Hungarian loss with Huber cost, the coordinates measured in a range of the given length; `[batch]`.
+
+    As published it is the sum over slots of the mean over their numbers.
 
     | variant | prediction | `coordinate_range` |
     |---|---|---|
@@ -148,19 +165,100 @@ def slot_loss(
 
     Args:
         prediction: `[batch, size, dim]`, or `[iterations, batch, size, dim]`, whose losses are averaged.
-        target: `[batch, m, dim]`, coordinates in [-1, 1].
-        mask: `[batch, m]` bool, true where a target element exists; None when absent elements are part of the target.
+        target: `[batch, size, dim]`, coordinates in [-1, 1] first, presence last.
         coordinates: how many numbers of an element, the first ones, are coordinates.
         coordinate_range: the length of their range inside the loss.
 
     >>> target = torch.zeros(1, 2, 19)
+    >>> target[..., -1] = 1
     >>> prediction = target.clone()
     >>> prediction[..., :3] = 1
-    >>> [round(19 * slot_loss(prediction, target, coordinate_range=r).item(), 3) for r in (1, 2, 6)]
+    >>> [round(19 / 2 * slot_loss(prediction, target, coordinate_range=r).item(), 3) for r in (1, 2, 6)]
     [0.375, 1.5, 7.5]
     """
     scale = target.new_ones(target.shape[-1])
     scale[:coordinates] = coordinate_range / 2
+    target = absent_in_corner(target, coordinates) * scale
     rounds = prediction if prediction.ndim == 4 else prediction[None]
-    losses = [hungarian_loss(sets * scale, target * scale, "huber", mask) for sets in rounds]
-    return torch.stack(losses).mean(0)
+    losses = [hungarian_loss(sets * scale, target, "huber") for sets in rounds]
+    return target.shape[1] * torch.stack(losses).mean(0)
+
+
+def absent_in_corner(target: Tensor, coordinates: int = 3) -> Tensor:
+    """Sets whose absent elements are where slots learn to put them: at the lowest corner of the range of coordinates.
+
+    Slot Attention pads its targets with zeros when coordinates lie in [0, 1], and 0 there is -1 in [-1, 1].
+
+    >>> absent_in_corner(torch.zeros(1, 1, 5))
+    tensor([[[-1., -1., -1.,  0.,  0.]]])
+    """
+    absent = (target[..., -1:] == 0) & (torch.arange(target.shape[-1], device=target.device) < coordinates)
+    return target.masked_fill(absent, -1.0)
+
+
+class Convolutions(nn.Module):
+    """Four 5×5 convolutions with ReLU, strides 1, 2, 2, 1: `[batch, 3, h, w]` → `[batch, width, h / 4, w / 4]`."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for channels, stride in ((3, 1), (width, 2), (width, 2), (width, 1)):
+            layers += [SameConvolution(channels, width, kernel_size=5, stride=stride), nn.ReLU(inplace=True)]
+        self.net = nn.Sequential(*layers)
+
+    def forward(self, images: Tensor) -> Tensor:
+        # Published with images in [-1, 1]; in [0, 1] the grey they share hides what differs, and training is slower.
+        return self.net((2 * images - 1).contiguous(memory_format=torch.channels_last))
+
+
+class SameConvolution(nn.Conv2d):
+    """A convolution with TensorFlow's SAME padding: an odd pixel of padding goes below and to the right.
+
+    torch pads both sides alike, which moves every second output of a stride of 2 by a pixel.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        height, width = (self._padding(axis, input.shape[2 + axis]) for axis in (0, 1))
+        return super().forward(F.pad(input, (*width, *height)))
+
+    def _padding(self, axis: int, pixels: int) -> tuple[int, int]:
+        stride, kernel = self.stride[axis], self.kernel_size[axis]
+        whole = max(0, (-(-pixels // stride) - 1) * stride + kernel - pixels)
+        return whole // 2, whole - whole // 2
+
+
+class ElementHead(nn.Module):
+    """From a slot to an element: a hidden layer, then sigmoids.
+
+    The first `coordinates` numbers are stretched from [0, 1] to [-1, 1], where positions are; the others are
+    one-hot numbers and the presence.
+    """
+
+    def __init__(self, width: int, dim: int, coordinates: int) -> None:
+        super().__init__()
+        if not 0 <= coordinates <= dim:
+            raise ValueError(f"coordinates is {coordinates}: an element has {dim} numbers, use 0 to {dim}")
+        self.coordinates = coordinates
+        self.net = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, dim), nn.Sigmoid())
+
+    def forward(self, slots: Tensor) -> Tensor:
+        """`[..., width]` → `[..., dim]`."""
+        numbers = self.net(slots)
+        return torch.cat([2 * numbers[..., : self.coordinates] - 1, numbers[..., self.coordinates :]], dim=-1)
+
+
+def start_as_published(model: nn.Module) -> None:
+    """Glorot's uniform weights and zero biases everywhere, orthogonal matrices for the state of a GRU.
+
+    With torch's own start the image fades through the convolutions and the position grid drowns what is left.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.GRUCell):
+            nn.init.xavier_uniform_(module.weight_ih)  # of its three gates together, as Keras has it
+            nn.init.orthogonal_(module.weight_hh)
+            nn.init.zeros_(module.bias_ih)
+            nn.init.zeros_(module.bias_hh)

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from ..image_encoder import check_images
-from .image_features import Convolutions, ElementHead, start_as_published
+from .slot_attention import Convolutions, ElementHead, start_as_published
 
 
 class SlotMLP(nn.Module):

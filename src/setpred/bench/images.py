@@ -6,7 +6,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..data.clevr import CLEVR_SCHEMA
-from ..image_reader import ImageReader, has_bfloat16
+from ..image_reader import ImageReader
+from ..tensors import keep_freed_memory
+from ..trunks import has_bfloat16
 from .clock import interleaved
 
 SIDE = 2_048
@@ -16,6 +18,7 @@ SIDE = 2_048
 def image_step(batch: int, seconds: float) -> dict[str, Any]:
     """Images of 192×128 pixels; the products are in bfloat16 where the reader's are."""
     torch.manual_seed(0)
+    keep_freed_memory()
     reader = ImageReader(CLEVR_SCHEMA)
     reader.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = torch.optim.AdamW(reader.parameters(), fused=True)

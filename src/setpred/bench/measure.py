@@ -16,6 +16,7 @@ import torch
 from .. import __version__
 from ..decoder import DSPN, iDSPN
 from ..encoders import SetEncoder
+from ..errors import UsageError
 from ..solvers import Nesterov
 from .cases import CASES, Case, Workload
 from .clock import interleaved
@@ -26,23 +27,33 @@ Say = Callable[[str], None]
 QUICK_CASES = [replace(CASES[1], batch=64), replace(CASES[5], batch=16)]
 
 
-def measure(quick: bool = False, say: Say = lambda line: None) -> dict[str, Any]:
-    """All figures as one JSON-ready table; `say` gets a line as each is there."""
+def measure(quick: bool = False, say: Say = lambda line: None, device: str = "cpu") -> dict[str, Any]:
+    """All figures as one JSON-ready table; `say` gets a line as each is there.
+
+    On a device other than the CPU: inner loops and training steps.
+    """
     seconds = 0.5 if quick else 6.0
-    results: dict[str, Any] = {"machine": machine(), "quick": quick, "inner_loop": [], "training_step": []}
+    found = machine(device)
+    results: dict[str, Any] = {"machine": found, "quick": quick, "inner_loop": [], "training_step": []}
+    say(f"{found['processor']}: {' '.join(found['instructions']) or 'its instruction sets are not known'}")
     for case in QUICK_CASES if quick else CASES:
-        work = Workload(case)
+        work = Workload(case, device)
         for steps in (10,) if quick else (10, 40):
             row = inner_loop(work, steps, seconds)
             results["inner_loop"].append(row)
-            times, naive = row["over_floor"], row["naive_over_floor"]
-            say(f"{case.name}, T={steps}: inner loop {times:.2f} × the products, naive {naive:.2f} ×")
+            say(
+                f"{case.name}, T={steps}: inner loop {row['over_floor']:.2f} × the products, naive "
+                f"{row['naive_over_floor']:.2f} ×, the products by torch.mm alone {row['mm_over_floor']:.2f} × "
+                f"(fastest: {', '.join(row['libraries'])})"
+            )
             row = training_step(work, steps, seconds)
             results["training_step"].append(row)
             say(
                 f"{case.name}, T={steps}: training step {row['ours_ms']:.0f} ms, {row['naive_over_ours']:.2f} × faster "
                 f"than naive, {row['unrolled_over_ours']:.2f} × than unrolled, matching {row['matching_share']:.1%}"
             )
+    if device != "cpu":
+        return results
     row = results["image_step"] = image_step(8 if quick else 32, seconds)
     say(
         f"a training step of the image reader: {row['over_floor']:.2f} × its floating-point work, "
@@ -62,18 +73,22 @@ def measure(quick: bool = False, say: Say = lambda line: None) -> dict[str, Any]
 
 
 def inner_loop(work: Workload, steps: int, seconds: float) -> dict[str, Any]:
-    ms = interleaved(work.inner_loops(steps), seconds)
+    """Against two floors: of the fastest libraries, and of `torch.mm` alone, which was the only one before."""
+    ms = interleaved(work.inner_loops(steps), seconds, waiting(work.z.device))
     return {
         "case": work.case.name,
         "steps": steps,
+        "libraries": work.floor.libraries,
         **{f"{name}_ms": value for name, value in ms.items()},
         "over_floor": ms["ours"] / ms["floor"],
+        "over_mm": ms["ours"] / ms["mm"],
+        "mm_over_floor": ms["mm"] / ms["floor"],
         "naive_over_floor": ms["naive"] / ms["floor"],
     }
 
 
 def training_step(work: Workload, steps: int, seconds: float) -> dict[str, Any]:
-    ms = interleaved({**work.training_steps(steps), "matching": work.matching()}, seconds)
+    ms = interleaved({**work.training_steps(steps), "matching": work.matching()}, seconds, waiting(work.z.device))
     return {
         "case": work.case.name,
         "steps": steps,
@@ -150,20 +165,36 @@ def growth(seconds: float, say: Say) -> list[dict[str, Any]]:
     for name, cases in ways.items():
         for case in cases:
             loops = Workload(replace(case, name=f"{name}={getattr(case, name)}")).inner_loops(10)
-            del loops["naive"]
-            ms = interleaved(loops, seconds)
+            ms = interleaved({name: loops[name] for name in ("floor", "ours")}, seconds)
             over = ms["ours"] / ms["floor"]
             rows.append({"grows": name, "value": getattr(case, name), "ours_ms": ms["ours"], "over_floor": over})
         say(f"{name}: " + ", ".join(f"{r['value']}: {r['ours_ms']:.1f} ms" for r in rows if r["grows"] == name))
     return rows
 
 
-def machine() -> dict[str, Any]:
+def checked_device(device: str) -> str:
+    """The name of a device that torch has here."""
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"--device {device}: torch cannot use it here ({reason}); leave it out for the CPU") from None
+    return device
+
+
+def waiting(device: torch.device) -> Callable[[], Any]:
+    """What returns when the device has done its work."""
+    return (lambda: None) if device.type == "cpu" else torch.accelerator.synchronize
+
+
+def machine(device: str = "cpu") -> dict[str, Any]:
     return {
+        "device": device if device == "cpu" else torch.cuda.get_device_name(device) if "cuda" in device else device,
         "setpred": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
         "processor": processor(),
+        "instructions": instructions(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "capability": torch.backends.cpu.get_cpu_capability(),
@@ -178,6 +209,15 @@ def processor() -> str:
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+def instructions() -> list[str]:
+    """The vector and matrix instructions of the processor, as far as compiled code uses them."""
+    import llvmlite.binding
+
+    sets = ("sse4.2", "avx", "fma", "avx2", "avx512", "avxvnni", "amx", "neon", "sve", "bf16", "i8mm")
+    features = llvmlite.binding.get_host_cpu_features()
+    return sorted(name for name, there in features.items() if there and name.startswith(sets))
 
 
 def write(results: dict[str, Any], path: Path) -> None:

@@ -23,14 +23,14 @@ class NaiveDecoder(nn.Module):
 
     def unrolled(self, z: Tensor, steps: int) -> Tensor:
         """DSPN: plain gradient descent with the whole way in the graph."""
-        sets = self.project(0.1 * torch.randn(len(z), self.size, self.dim)).requires_grad_()
+        sets = self.project(0.1 * torch.randn(len(z), self.size, self.dim, device=z.device)).requires_grad_()
         for _ in range(steps):
             (grad,) = torch.autograd.grad(self.loss(sets, z), sets, create_graph=True)
             sets = self.project(sets - grad)
         return sets
 
     def minimise(self, z: Tensor, steps: int) -> Tensor:
-        sets = self.project(0.1 * torch.randn(len(z), self.size, self.dim)).requires_grad_()
+        sets = self.project(0.1 * torch.randn(len(z), self.size, self.dim, device=z.device)).requires_grad_()
         optimizer = torch.optim.SGD([sets], lr=1.0, momentum=0.9, nesterov=True)
         for _ in range(steps):
             (grad,) = torch.autograd.grad(self.loss(sets, z), sets)
@@ -54,7 +54,7 @@ class NaiveDecoder(nn.Module):
             return sets
         x = sets[..., self.known :]
         ranked = x.sort(dim=-1, descending=True).values
-        count = torch.arange(1, x.shape[-1] + 1)
+        count = torch.arange(1, x.shape[-1] + 1, device=x.device)
         thresholds = (ranked.cumsum(dim=-1) - 1) / count
         support = (ranked > thresholds).sum(dim=-1, keepdim=True)
         projected = (x - thresholds.gather(-1, support - 1)).relu()
@@ -72,7 +72,7 @@ def naive_hungarian_loss(prediction: Tensor, target: Tensor, cost: str, classes:
     if classes is not None:
         matched = matched + 1e3 * (classes.unsqueeze(2) != classes.unsqueeze(1))
     total = prediction.new_zeros(())
-    for example, costs in zip(pairs, matched.numpy(), strict=True):
+    for example, costs in zip(pairs, matched.cpu().numpy(), strict=True):
         rows, columns = linear_sum_assignment(costs)
         total = total + example[rows, columns].mean()
     return total / len(prediction)

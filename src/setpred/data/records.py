@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..values import check_text, short
+from ..values import read_json, short
 
 SHOWN = 20
 # A line is parsed in memory; 16 MB of JSON can take a few hundred MB as Python objects.
@@ -76,15 +75,7 @@ def parse(text: bytes) -> dict[str, Any]:
     >>> parse(b'{"vector": [1]}')
     {'vector': [1]}
     """
-    try:
-        content = json.loads(text.decode("utf-8-sig"))  # the mark that some editors put first
-    except RecursionError:
-        raise ValueError("the JSON is nested too deeply: make it flat") from None
-    except ValueError as error:
-        reason = getattr(error, "msg", "not valid text or numbers")
-        raise ValueError(f"not JSON ({reason}): write one object a line") from None
-    if b"\\u" in text:
-        check_text(content)
+    content = read_json(text)
     if not isinstance(content, dict):
         raise ValueError(f"{short(content)} is not an object: write {{...}} with an input and objects")
     return content

@@ -18,25 +18,28 @@ import torch
 from torch import Tensor
 
 from .. import __version__
-from ..errors import UsageError
+from ..errors import UsageError, unknown
 from ..files import replacing
 from ..image_encoder import ImageEncoder
-from ..image_reader import ImageReader
 from ..inits import GuessedInit
 from ..notices import quiet
 from ..predictor import SetPredictor
+from ..trunks import ResNetTrunk, Trunk
 from .loop import exported
 
 
 def to_onnx(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Tensor | None = None) -> Path:
     """Write the predictor as ONNX, with the schema, the start and the steps in the metadata, and return the path.
 
+    Its outputs are `sets` and, of models with a decoder, `diverged` [batch]: there the inner optimisation left the
+    finite numbers or blew up, and the sets are the best finite ones before that.
+
     The file starts every example once, where it is told to: a `Restart` of the decoder is not part of it. To a decoder
     that guesses its start it is told how far from the guess.
 
     Args:
-        predictor: with a decoder whose solver is `Nesterov` or `GradientDescent`, its step size a number, or with an
-            `ImageReader` and no decoder.
+        predictor: with a decoder whose solver is `Nesterov` or `GradientDescent`, its step size a number, or with a
+            `Proposer` and no decoder.
         path: the file.
         example: an input, `[1, …]`; only its shape matters.
         mask: which elements exist, `[1, elements]`: the file then takes a mask, for input sets of different sizes.
@@ -56,7 +59,7 @@ def to_onnx(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Te
                 *(["start", "steps"] if predictor.decoder else []),
                 *(["mask"] if mask is not None else []),
             ],
-            output_names=["sets"],
+            output_names=["sets", "diverged"] if predictor.decoder else ["sets"],
             custom_translation_table={torch.ops.aten.sort.stable: _stable_sort},
         )
     assert program is not None
@@ -72,8 +75,8 @@ def to_onnx(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Te
 def to_torch(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Tensor | None = None) -> Path:
     """Write the predictor for `torch.export.load`, with what `to_onnx` puts in the metadata as `setpred.json` in it.
 
-    Its arguments are the input, the start, the steps and, where there is one, the mask, in this order. Restarts are
-    left out here, too.
+    Its arguments are the input, the start, the steps and, where there is one, the mask, in this order; it returns the
+    sets and who diverged. Restarts are left out here, too.
     """
     with _calm():
         program = exported(predictor, example, mask)
@@ -86,8 +89,9 @@ def about(predictor: SetPredictor) -> dict[str, Any]:
     """What one needs to know to use the file."""
     decoder, encoder = predictor.decoder, predictor.encoder
     shared: dict[str, Any] = {"setpred": __version__, "schema": predictor.schema.to_dict()}
-    if isinstance(encoder, ImageReader | ImageEncoder):
-        whole = isinstance(encoder, ImageReader) or not isinstance(encoder.size, int)
+    eyes = next((part for part in encoder.modules() if isinstance(part, Trunk | ResNetTrunk | ImageEncoder)), None)
+    if eyes is not None:
+        whole = not isinstance(eyes, ImageEncoder) or not isinstance(eyes.size, int)
         shared["images"] = "letterboxed" if whole else "stretched"
     if decoder is None:
         return shared
@@ -141,3 +145,31 @@ def _text(value: Any) -> str:
 def _calm() -> AbstractContextManager[None]:
     """Torch's exporter tells of packages that are not needed and of functions of its own that will change."""
     return quiet("torch.onnx", "torch.export")
+
+
+FILES = {"onnx": "model.onnx", "torch": "model.pt2", "pretrained": "pretrained"}
+
+
+def export_trained(name: str, to: str = "onnx", out: Path | None = None, half: bool = False) -> Path:
+    """Write a trained model in one of the `FILES`' formats, beside it unless `out` says where, and return the path.
+
+    With `half` a pretrained folder holds weights of half precision.
+    """
+    from ..prediction import load_model  # needs rich, which a library that exports does without
+
+    if to not in FILES:
+        raise unknown("format", to, FILES)
+    beside = Path(name) if Path(name).is_dir() else Path()
+    path = out or beside / FILES[to]
+    model = load_model(name)
+    if to == "pretrained":
+        return (model.predictor.half() if half else model.predictor).save_pretrained(path)
+    if half:
+        raise UsageError("--half is for --to pretrained: files of onnx and torch keep full precision")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: name the file with --out")
+    inputs, mask = model.inputs, None
+    example = torch.zeros(1, *inputs.shape)
+    if inputs.kind == "set":  # its last number says which elements exist, which is the mask's to say
+        example, mask = example[..., :-1], torch.ones(1, inputs.size, dtype=torch.bool)
+    return (to_onnx if to == "onnx" else to_torch)(model.predictor, path, example, mask)

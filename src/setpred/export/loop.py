@@ -20,15 +20,15 @@ from torch.fx.experimental import _config
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.dialect.common.cse_pass import CSEPass
 
-from ..decoder import SetDecoder
+from ..decoder import BLOWN_UP, SetDecoder
 from ..descent import Descent
 from ..errors import UsageError
-from ..image_reader import ImageReader
 from ..inits import GuessedInit
 from ..kernels.simplex import torch_project_simplex
 from ..kernels.sorting import torch_collect, torch_route
 from ..objective import Objective
 from ..predictor import SetPredictor
+from ..proposals import Proposer
 from ..solvers import GradientDescent, Nesterov
 
 Tensors = tuple[Tensor, ...]
@@ -42,24 +42,29 @@ PLAIN: dict[OpOverload, Callable[..., Any]] = {
 
 
 def exported(predictor: SetPredictor, example: Tensor, mask: Tensor | None = None) -> ExportedProgram:
-    """The predictor as a graph for any batch: inputs, initial sets, iterations (and a mask) → sets.
+    """The predictor as a graph for any batch: inputs, initial sets, iterations (and a mask) → sets, and who diverged.
 
-    Every example starts once, where it is told to: a `Restart` of the decoder is left out. An `ImageReader` has no
-    initial sets and no iterations: its graph takes images of one size alone.
+    Every example starts once, where it is told to: a `Restart` of the decoder is left out. A `Proposer`, such as
+    `ImageReader`, has no initial sets, no iterations and nothing that diverges: its graph takes the input alone,
+    images of one size.
 
     Args:
-        predictor: with a decoder whose solver is `Nesterov` or `GradientDescent`, its step size a number, or with an
-            `ImageReader` and no decoder.
+        predictor: with a decoder whose solver is `Nesterov` or `GradientDescent`, its step size a number, or with a
+            `Proposer` and no decoder.
         example: an input, `[1, …]`; only its shape matters.
         mask: for input sets of different sizes, `[1, elements]`.
     """
+    if not isinstance(predictor, SetPredictor):
+        kind = type(predictor).__name__
+        raise UsageError(f"a {kind} cannot be exported alone: put it into a SetPredictor with an encoder and a schema")
     predictor = deepcopy(predictor).cpu().eval().requires_grad_(False)
     inputs = _twice(predictor.prepared(example.cpu()))
-    if isinstance(predictor.encoder, ImageReader) and predictor.decoder is None:
-        with torch.no_grad():
-            shapes = {"images": {0: Dim("batch")}}
-            return torch.export.export(predictor.encoder, (inputs,), dynamic_shapes=shapes).run_decompositions(PLAIN)
     masks = () if mask is None else (_twice(mask.cpu()),)
+    if isinstance(predictor.encoder, Proposer) and predictor.decoder is None:
+        with torch.no_grad():
+            shapes = ({0: Dim("batch")},) * (1 + len(masks))
+            program = torch.export.export(predictor.encoder, (inputs, *masks), dynamic_shapes=shapes)
+            return program.run_decompositions(PLAIN)
     model = PlainPredictor(predictor, inputs, *masks)
     arguments = (inputs, model.start, torch.tensor(2), *masks)
     batch = {0: Dim("batch")}
@@ -86,7 +91,7 @@ class PlainPredictor(nn.Module):
         if self.settles:
             self.last = _recorded(self.inner.last, z, self.start, *carried)
 
-    def forward(self, *arguments: Tensor) -> Tensor:
+    def forward(self, *arguments: Tensor) -> tuple[Tensor, Tensor]:
         inputs, start, steps, *mask = arguments
         z = self.encoder(inputs, *mask)
         if self.guess is not None:
@@ -100,11 +105,28 @@ class PlainPredictor(nn.Module):
 
         first = (torch.zeros_like(steps), *self.begin(z, start))
         _, *carried = while_loop(unfinished, iterate, first)
-        return self.last(z, start, *carried)[0] if self.settles else carried[0]
+        return guarded(z, self.last(z, start, *carried) if self.settles else tuple(carried))
+
+
+def guarded(z: Tensor, carried: Tensors) -> tuple[Tensor, Tensor]:
+    """The sets, and which examples diverged by the rule of the decoder; these get their best finite iterate."""
+    sets, *_, first, last, _, best = carried
+    usual = first + 0.5 * z.square().mean(dim=1)
+    fine = last.isfinite() & (last <= BLOWN_UP * usual) & _finite(sets)
+    return torch.where(fine[:, None, None], sets, best), ~fine
+
+
+def _finite(sets: Tensor) -> Tensor:
+    """Which examples are finite, `[batch]`, without a question that Python would have to answer."""
+    return sets.flatten(1).isfinite().all(dim=1)
 
 
 class Iteration:
-    """The inner loop as functions of tensors: what is carried from one iteration to the next."""
+    """The inner loop as functions of tensors: what is carried from one iteration to the next.
+
+    That is the sets, the solver's state and who still moves, if there are such; then the first, the last and the lowest
+    inner loss, and the sets that have the lowest.
+    """
 
     def __init__(self, decoder: SetDecoder):
         self.decoder = decoder
@@ -114,7 +136,9 @@ class Iteration:
         descent = self._descent(z, start)
         if self.decoder.solver.tol is not None:
             descent.running = z.new_ones(z.shape[0], dtype=torch.bool)
-        return self._carried(descent)
+        unknown = z.new_full((z.shape[0],), torch.nan)
+        best = descent.sets + 0.0  # not a clone: the one that is carried already would be taken for the same tensor
+        return (*self._carried(descent), unknown, unknown.clone(), z.new_full((z.shape[0],), torch.inf), best)
 
     def step(self, z: Tensor, start: Tensor, *carried: Tensor) -> Tensors:
         return self._advanced(self._descent(z, start), carried)
@@ -126,21 +150,25 @@ class Iteration:
         return self._advanced(descent, carried)
 
     def _advanced(self, descent: Descent, carried: Tensors) -> Tensors:
-        rest = list(carried)
+        *rest, first, _, lowest, best = carried
         descent.sets = rest.pop(0)
         if descent.state is not None:
             descent.state = rest.pop(0)
         if rest:
             descent.running = rest.pop(0)
-        descent.advance(*descent.objective.gradient(descent.sets))
-        return self._carried(descent)
+        loss, grad = descent.objective.gradient(descent.sets)
+        better = (loss < lowest) & _finite(descent.sets)
+        best = torch.where(better[:, None, None], descent.sets, best)
+        descent.advance(loss, grad)
+        first, lowest = torch.where(first.isnan(), loss, first), torch.where(better, loss, lowest)
+        return (*self._carried(descent), first, loss.clone(), lowest, best)
 
     def _descent(self, z: Tensor, start: Tensor) -> Descent:
         decoder = self.decoder
         objective = Objective(decoder.encoder, z, weight=decoder.init.weight)
         if decoder.init.weight:
             objective.start = start
-        return Descent(objective, decoder.solver, decoder.constraint, start)
+        return Descent(objective, decoder.solver, decoder.constraint, start, decoder.init.projected)
 
     @staticmethod
     def _carried(descent: Descent) -> Tensors:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from functools import partial
+from math import gcd
 from typing import cast
 
 import torch
@@ -16,10 +17,12 @@ from torch import Tensor, nn
 
 from ..encoders import SetEncoder
 from ..pooling import FSPool, MeanPool, SumPool
+from .choice import layers_of
 from .jit import numba_runs, readable, transformed
-from .sorting import MAX_SIZE, Scratch, padded_width
-
-ROWS = 1024  # rows of a block: its activations stay in the second-level cache, and the products stay efficient
+from .layers import linears, padded
+from .plain_gradient import PlainGradient
+from .slices import go_on
+from .sorting import MAX_SIZE, Scratch
 
 
 def fast_gradient(
@@ -58,6 +61,24 @@ def fast_gradient(
     return gradient if z.ndim == 2 and z.shape[1] == gradient.channels else None
 
 
+def plain_gradient(
+    encoder: nn.Module,
+    z: Tensor,
+    mask: Tensor | None = None,
+    start: Tensor | None = None,
+    weight: float = 0.0,
+    given: Tensor | None = None,
+) -> PlainGradient | None:
+    """As `fast_gradient`, in torch's operations: for the same encoders on any device, in any type."""
+    if transformed() or not _plain(encoder):
+        return None
+    net, pool = cast(SetEncoder, encoder).net, cast(SetEncoder, encoder).pool
+    if z.ndim != 2 or z.shape[1] != linears(net)[1].out_features:
+        return None
+    weights = partial(rank_weights, pool, z, mask)
+    return PlainGradient(net, weights, isinstance(pool, FSPool), z, mask, start, weight, given)
+
+
 class FastGradient:
     """L and ∇L of a batch, again and again with the same buffers; one thread at a time."""
 
@@ -69,20 +90,15 @@ class FastGradient:
         start: Tensor | None = None,
         weight: float = 0.0,
         given: Tensor | None = None,
-        rows: int = ROWS,
+        rows: int | None = None,
     ):
-        from . import loops
+        from .loops import sort_pool
 
-        self.kernels = loops
-        first, _, second = cast(list[nn.Linear], encoder.net)
-        hidden, latent = padded_width(first.out_features), padded_width(second.out_features)
-        self.w1, self.b1 = _padded(first.weight, hidden, 0), _padded(first.bias, hidden)
-        self.w2, self.b2 = _padded(_padded(second.weight, hidden), latent, 0), _padded(second.bias, latent)
-        self.z, self.pool = _padded(z, latent), encoder.pool
+        self.layers, self.sort_pool, self.pool = layers_of(encoder.net), sort_pool, encoder.pool
+        first, second = linears(encoder.net)
+        self.z, self.b2 = padded(z, self.layers.latent), padded(second.bias, self.layers.latent)
         self.mask = None if mask is None else mask.contiguous()
-        self.channels, self.rows, self.pull = second.out_features, rows, weight
-        self.w1_t, self.w2_t = self.w1.T, self.w2.T
-        self.b1_address, self.b2_address, self.z_address = (x.data_ptr() for x in (self.b1, self.b2, self.z))
+        self.channels, self.rows, self.pull = second.out_features, rows or self.layers.rows, weight
         none = z.detach().new_empty(0, 1)
         self.start = (none if start is None else start.detach().flatten(1).contiguous()).numpy()
         self.given = (none.bool() if given is None else given.flatten(1).contiguous()).numpy()
@@ -105,56 +121,43 @@ class FastGradient:
         if n != self.size or batch != self.batch or dim != self.dim or sets.dtype != torch.float32:
             self._prepare(sets)
         y, dy = sets.view(-1, dim), grad.view(-1, dim)
-        blocks = []
+        runs: list[Callable[[], None]] = []
         for b in range(0, batch, self.block):
-            part = slice(b * n, min(b + self.block, batch) * n)
-            blocks.append(self._block(y[part], dy[part], loss.data_ptr() + 4 * b, b))
+            rows = slice(b * n, min(b + self.block, batch) * n)
+            hidden, features = (buffer[: rows.stop - rows.start] for buffer in self.buffers)
+            forward, backward = self.layers.bind(y[rows], hidden, features, dy[rows])
+            runs += [forward, partial(self.sort_pool, *self._pooling(features, b, loss)), backward]
         if len(self.start) or len(self.given):
             from .loops import pull_rows
 
-            rows, grads = (x.view(batch, n * dim).numpy() for x in (sets, grad))
-            blocks.append(partial(pull_rows, rows, self.start, self.given, self.pull, loss.numpy(), grads))
-        return partial(_run_all, blocks, (self, self.scratch, self.weight))
+            flat, grads = (x.view(batch, n * dim).numpy() for x in (sets, grad))
+            runs.append(partial(pull_rows, flat, self.start, self.given, self.pull, loss.numpy(), grads))
+        return partial(_run_all, runs, (self, self.scratch, self.weight))
 
-    def _block(self, y: Tensor, dy: Tensor, loss: int, b: int) -> Callable[[], None]:
-        """The gradient of some examples, from the b-th on: rows `[examples * size, dim]` in and out."""
-        n, (width, step), kernels = self.size, self.w2.shape, self.kernels
-        rows = len(y)
-        hidden, features, back = (x[:rows] for x in self.buffers)
-        h, f, g = (x.data_ptr() for x in self.buffers)
-        w1, w1_t, w2, w2_t, b1, mm = self.w1, self.w1_t, self.w2, self.w2_t, self.b1_address, torch.mm
-        pooling = (
-            f,
-            self.b2_address,
+    def _pooling(self, features: Tensor, b: int, loss: Tensor) -> tuple[int, ...]:
+        """What `sort_pool` needs for the examples from the b-th on whose features these are."""
+        n, width = self.size, self.layers.latent
+        return (
+            features.data_ptr(),
+            self.b2.data_ptr(),
             self.mask_address and self.mask_address + b * n,
             self.weight_address + b * self.weight_step,
             self.weight_step,
             self.ranked,
-            self.z_address + 4 * b * width,
-            loss,
+            self.z.data_ptr() + 4 * b * width,
+            loss.data_ptr() + 4 * b,
             self.scratch.address,
-            rows // n,
+            len(features) // n,
             n,
             width,
             self.channels,
         )
 
-        def run() -> None:
-            mm(y, w1_t, out=hidden)
-            kernels.bias_relu(h, b1, rows, step)
-            mm(hidden, w2_t, out=features)
-            kernels.sort_pool(*pooling)
-            mm(features, w2, out=back)
-            kernels.relu_gradient(g, h, rows * step)
-            mm(back, w1, out=dy)
-
-        return run
-
     def part(self, examples: slice) -> FastGradient:
         """The gradient of some examples of the batch, with buffers of its own."""
         part = copy(self)
         part.z, part.size = self.z[examples], -1
-        part.batch, part.z_address = len(part.z), part.z.data_ptr()
+        part.batch = len(part.z)
         part.mask = None if self.mask is None else self.mask[examples]
         part.start, part.given = (x[examples] if len(x) else x for x in (self.start, self.given))
         return part
@@ -170,42 +173,34 @@ class FastGradient:
         if self.mask is not None and (self.mask.shape != (batch, n) or self.mask.dtype != torch.bool):
             found = f"{list(self.mask.shape)} {self.mask.dtype}"
             raise ValueError(f"mask is {found}, the sets need [{batch}, {n}] torch.bool")
-        width, step = self.w2.shape
         self.size, self.block = n, max(1, min(batch, self.rows // n))
-        shapes = [(self.block * n, step), (self.block * n, width), (self.block * n, step)]
-        self.buffers = [self.w1.new_empty(shape) for shape in shapes]
+        whole = self.layers.tile // gcd(n, self.layers.tile)  # examples that fill tiles
+        self.block -= self.block % whole if self.block > whole else 0
+        self.buffers = [self.z.new_empty(self.block * n, wide) for wide in (self.layers.hidden, self.layers.latent)]
         self.scratch = Scratch(n)
         self.ranked = int(isinstance(self.pool, FSPool))
-        weight = self._rank_weights(n).detach()
-        self.weight = _padded(weight, width)
-        self.weight_address, self.weight_step = self.weight.data_ptr(), 4 * n * width if weight.ndim == 3 else 0
+        weight = rank_weights(self.pool, self.z[:, : self.channels], self.mask, n).detach()
+        self.weight = padded(weight, self.layers.latent)
+        self.weight_address = self.weight.data_ptr()
+        self.weight_step = 4 * n * self.layers.latent if weight.ndim == 3 else 0
         self.mask_address = 0 if self.mask is None else self.mask.data_ptr()
 
-    def _rank_weights(self, n: int) -> Tensor:
-        """The pooling as weights of ranks, `[n, channels]` or `[batch, n, channels]`."""
-        if isinstance(self.pool, FSPool):
-            return self.pool.rank_weights(n, self.mask)
-        ones = self.w1.new_ones(n, self.channels)
-        if isinstance(self.pool, SumPool):
-            return ones
-        return ones / (n if self.mask is None else self.mask.sum(dim=1).clamp(min=1)[:, None, None])
+
+def rank_weights(pool: nn.Module, like: Tensor, mask: Tensor | None, n: int) -> Tensor:
+    """The pooling of n elements as weights of ranks, `[n, channels]` or `[batch, n, channels]`; `like` is z."""
+    if isinstance(pool, FSPool):
+        return pool.rank_weights(n, mask)
+    ones = like.new_ones(n, like.shape[-1])
+    if isinstance(pool, SumPool):
+        return ones
+    return ones / (n if mask is None else mask.sum(dim=1).clamp(min=1)[:, None, None])
 
 
 def _run_all(blocks: list[Callable[[], None]], memory: object) -> None:
     """Run the blocks, which know addresses only: whoever holds them holds the memory, too."""
     for block in blocks:
+        go_on()
         block()
-
-
-def _padded(tensor: Tensor, width: int, dim: int = -1) -> Tensor:
-    """`tensor`, detached and contiguous, with zeros appended to a dimension."""
-    tensor = tensor.detach()
-    missing = width - tensor.shape[dim]
-    if missing:
-        shape = list(tensor.shape)
-        shape[dim] = missing
-        tensor = torch.cat([tensor, tensor.new_zeros(shape)], dim)
-    return tensor.contiguous()
 
 
 def _plain(encoder: nn.Module) -> bool:

@@ -11,9 +11,9 @@ import inspect
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,8 @@ from ..files import cache_folder
 
 # Sums may be taken in any order, several terms at a time.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": ("contract", "reassoc")}
+
+Result = TypeVar("Result")
 
 _locating = threading.Lock()
 
@@ -116,6 +118,19 @@ def refuse_transforms(what: str, but_vmap: bool = False) -> None:
             f"{what} cannot be inside torch.func's vmap, grad, jacrev and such: pass a batch instead of vmap, and "
             "differentiate with torch.autograd.grad or torch.autograd.functional.jacobian"
         )
+
+
+def uncompiled(function: Callable[..., Result]) -> Callable[..., Result]:
+    """`function` as `torch.compile` leaves it alone: `torch.compiler.disable`, which loads the compiler at once, only
+    where something is compiled."""
+
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Result:
+        if torch.compiler.is_dynamo_compiling():
+            return torch.compiler.disable(function)(*arguments, **named)
+        return function(*arguments, **named)
+
+    return call
 
 
 def direct(*tensors: Tensor) -> bool:

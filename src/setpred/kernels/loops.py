@@ -9,24 +9,22 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import compiled
+from .networks import cross, fold, merge_16, pair_up, sort_2, sort_4, sort_8, sort_16
 from .vectors import (
     KEYS,
     LANES,
     add_above,
+    add_ranked,
     add_up,
     copy,
-    cross,
     encode,
     encode_last,
     fetch_add,
     fill,
-    fold,
     keep_where_positive,
     lower,
-    merge_16,
     multiply,
     multiply_add,
-    pair_up,
     read_flag,
     read_float,
     relu,
@@ -34,10 +32,6 @@ from .vectors import (
     route,
     route_pair,
     shift,
-    sort_2,
-    sort_4,
-    sort_8,
-    sort_16,
     write_float,
 )
 
@@ -172,24 +166,34 @@ def sort_pool(features, bias, mask, weight, weight_step, ranked, z, loss, scratc
     zero = np.float32(0.0)
     for b in range(batch):
         fill(squares, zero)
+        count = n
+        if mask != 0:
+            count = 0
+            for i in range(n):
+                count += read_flag(mask + b * n + i)
         for at in range(0, row, FLOATS):
             x = features + b * n * row + at
             w = weight + b * weight_step + at
-            if not ranked:
-                for i in range(n):
-                    copy(routed + i * FLOATS, w + i * row)
-            elif n == 2 and mask == 0:
-                route_pair(x, x + row, bias + at, w, w + row, routed)
-            else:
+            fill(total, zero)
+            if ranked and (n > 2 or mask != 0):
                 rank_block(x, row, bias + at, 0 if mask == 0 else mask + b * n, keys, n)
                 for i in range(n):
                     route(keys + i * KEYS, w + i * row, routed)
-            fill(total, zero)
-            for i in range(n):
-                if mask == 0 or read_flag(mask + b * n + i):
-                    multiply_add(total, x + i * row, bias + at, routed + i * FLOATS)
+                for i in range(count):  # by rank: the sum has the same bits for any order of the elements
+                    add_ranked(total, keys + i * KEYS, w + i * row)
+            else:
+                if ranked and n == 2:
+                    route_pair(x, x + row, bias + at, w, w + row, routed)
                 else:
-                    fill(routed + i * FLOATS, zero)
+                    for i in range(n):
+                        copy(routed + i * FLOATS, w + i * row)
+                for i in range(n):
+                    if mask == 0 or read_flag(mask + b * n + i):
+                        multiply_add(total, x + i * row, bias + at, routed + i * FLOATS)
+            if mask != 0:
+                for i in range(n):
+                    if not read_flag(mask + b * n + i):
+                        fill(routed + i * FLOATS, zero)
             residual(total, z + b * row + at, squares, scale)
             for i in range(n):
                 multiply(x + i * row, total, routed + i * FLOATS)

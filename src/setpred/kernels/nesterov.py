@@ -47,8 +47,9 @@ def nesterov_steps(
         raise ValueError(f"sets are {list(sets.shape)}: they need at least one element of one number")
     batch = len(sets)
     y, g, v = (x.detach().numpy().reshape(batch, sets[0].numel() if batch else 1) for x in arrays)
-    moving, steps, cuts, longest = running.numpy(), taken.detach().numpy(), clipped.detach().numpy(), clip or 0.0
-    return lambda lr, momentum: step_rows(y, g, v, moving, steps, cuts, lr, momentum, longest)
+    moving, steps, cuts, longest = running.numpy(), taken.detach().numpy(), clipped.detach().numpy(), float(clip or 0)
+    # Python's whole numbers may be longer than any that a compiled function knows.
+    return lambda lr, momentum: step_rows(y, g, v, moving, steps, cuts, float(lr), float(momentum), longest)
 
 
 @compiled

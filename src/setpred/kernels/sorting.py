@@ -8,13 +8,14 @@ derivative of its own. Ranks are descending; equal values keep the order of thei
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .jit import numba_runs, readable, refuse_transforms
-from .threads import run_on_cores, slices
+from .slices import pieces, run_on_cores, slices
 
 MAX_SIZE = 1 << 16  # elements of a set that the compiled sort can number
 
@@ -53,13 +54,13 @@ def collect(features: Tensor, values: Tensor, mask: Tensor | None = None) -> Ten
 
 def torch_route(features: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor:
     """The reference: any device, any type."""
-    order = _order(features, mask)
-    return torch.zeros_like(features).scatter(1, order, _existing(weight, mask).expand_as(order))
+    order = order_of(features, mask)
+    return torch.zeros_like(features).scatter(1, order, existing(weight, mask).expand_as(order))
 
 
 def torch_collect(features: Tensor, values: Tensor, mask: Tensor | None, shared: bool) -> Tensor:
     """The reference: any device, any type. With `shared`, summed over the examples, `[1, n, channels]`."""
-    collected = _existing(values.gather(1, _order(features, mask)), mask)
+    collected = existing(values.gather(1, order_of(features, mask)), mask)
     return collected.sum(dim=0, keepdim=True) if shared else collected
 
 
@@ -73,15 +74,17 @@ def numba_route(features: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor
     step = 0 if len(weight) == 1 else layout.example
 
     def work(part: slice) -> None:
-        b = part.start
-        addresses = (
-            layout.at(b),
-            layout.mask_at(b),
-            weight.data_ptr() + b * step,
-            step,
-            routed.data_ptr() + b * layout.example,
-        )
-        route_rows(*addresses, layout.scratch(), part.stop - b, layout.n, layout.width)
+        scratch = layout.scratch()
+        for piece in layout.pieces(part):
+            b = piece.start
+            addresses = (
+                layout.at(b),
+                layout.mask_at(b),
+                weight.data_ptr() + b * step,
+                step,
+                routed.data_ptr() + b * layout.example,
+            )
+            route_rows(*addresses, scratch, piece.stop - b, layout.n, layout.width)
 
     run_on_cores(work, layout.parts())
     return layout.narrowed(routed)
@@ -98,11 +101,12 @@ def numba_collect(features: Tensor, values: Tensor, mask: Tensor | None, shared:
     step = 0 if shared else layout.example
 
     def work(numbered: tuple[int, slice]) -> None:
-        number, part = numbered
-        b = part.start
-        out = collected.data_ptr() + (number if shared else b) * layout.example
-        addresses = layout.at(b), layout.mask_at(b), values.data_ptr() + b * layout.example, out, step
-        collect_rows(*addresses, layout.scratch(), part.stop - b, layout.n, layout.width)
+        (number, part), scratch = numbered, layout.scratch()
+        for piece in layout.pieces(part):
+            b = piece.start
+            out = collected.data_ptr() + (number if shared else b) * layout.example
+            addresses = layout.at(b), layout.mask_at(b), values.data_ptr() + b * layout.example, out, step
+            collect_rows(*addresses, scratch, piece.stop - b, layout.n, layout.width)
 
     run_on_cores(work, list(enumerate(parts)))
     return layout.narrowed(collected.sum(dim=0, keepdim=True) if shared else collected)
@@ -128,6 +132,9 @@ class _Layout:
 
     def parts(self) -> list[slice]:
         return slices(self.batch, self.features.numel())
+
+    def pieces(self, part: slice) -> Iterator[slice]:
+        return pieces(part, self.n * self.width)
 
     def at(self, b: int) -> int:
         return self.features.data_ptr() + b * self.example
@@ -219,7 +226,7 @@ def _check(features: Tensor, weight: Tensor, mask: Tensor | None) -> None:
         raise ValueError(f"mask is {list(mask.shape)}, features {list(features.shape)} need {[batch, n]}")
 
 
-def _order(features: Tensor, mask: Tensor | None) -> Tensor:
+def order_of(features: Tensor, mask: Tensor | None) -> Tensor:
     """The element at each rank, `[batch, n, channels]`."""
     order = features.sort(dim=1, descending=True, stable=True).indices
     if mask is None:
@@ -228,7 +235,7 @@ def _order(features: Tensor, mask: Tensor | None) -> Tensor:
     return order.gather(1, absent.sort(dim=1, stable=True).indices)
 
 
-def _existing(ranked: Tensor, mask: Tensor | None) -> Tensor:
+def existing(ranked: Tensor, mask: Tensor | None) -> Tensor:
     """`ranked` `[1 or batch, n, channels]` with zeros at the ranks that the set is too small for."""
     if mask is None:
         return ranked

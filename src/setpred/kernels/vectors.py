@@ -3,9 +3,9 @@
 Numba's compiler vectorises a loop when it feels like it; a sort is only fast if every step is a vector instruction.
 These instructions take addresses and emit vectors of sixteen lanes, which LLVM maps to whatever the processor has.
 
-To sort sixteen channels in step, features become keys, and networks order them whose comparisons do not depend on the
-values. A key is a float64, since processors find the smaller of two floats faster than of two integers. All keys have
-the same exponent; the mantissa holds the feature's bits made monotone (32 bits), then its place (20 bits).
+To sort sixteen channels in step, features become keys, which `networks.py` orders. A key is a float64, since processors
+find the smaller of two floats faster than of two integers. All keys have the same exponent; the mantissa holds the
+feature's bits made monotone (32 bits), then its place (20 bits).
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from typing import Any
 import numba.extending
 from llvmlite import ir
 from numba import types
-from numba.core.cgutils import get_or_insert_function
 
 Builder = Any
 Address = Any
 Integer = Any
 Float = Any
-Pairs = tuple[tuple[int, int], ...]
 TYPES = {"Address": types.int64, "Integer": types.int64, "Float": types.float32, "None": types.void}
 
 LANES = 16
@@ -193,6 +191,16 @@ def _low_bits(b: Builder, place: Integer) -> Any:
     return b.add(splat(b, place), ir.Constant(vector(I64), [exponent + lane for lane in range(LANES)]))
 
 
+@instruction
+def add_ranked(b: Builder, total: Address, keys: Address, weight: Address) -> None:
+    """`total += weight * (the feature with its bias that a key was made of)`."""
+    pointer = b.inttoptr(keys, vector(I64).as_pointer())
+    descending = b.trunc(b.lshr(b.load(pointer, align=8), constant(I64, PLACE_BITS)), vector(I32))
+    positive = b.xor(b.ashr(descending, constant(I32, 31)), constant(I32, -1))
+    x = b.bitcast(b.xor(descending, b.and_(positive, constant(I32, (1 << 31) - 1))), vector(F32))
+    store(b, b.fadd(load(b, total), b.fmul(x, load(b, weight))), total)
+
+
 def _at_place(b: Builder, base: Address, keys: Address, lane: int) -> Any:
     """A pointer to the float of `base` at the place of a key."""
     key = b.inttoptr(b.add(keys, ir.Constant(I64, 8 * lane)), I32.as_pointer())
@@ -229,71 +237,3 @@ def fetch_add(b: Builder, keys: Address, staged: Address, out: Address) -> None:
         value, index = b.load(_at_place(b, staged, keys, lane), align=4), ir.Constant(I32, lane)
         total = b.insert_element(total, b.fadd(b.extract_element(total, index), value), index)
     store(b, total, out)
-
-
-def odd_even_merge(n: int) -> Pairs:
-    """Batcher's odd-even merge sort of n values as pairs (i, j), i < j: after all of them the smallest is at 0.
-
-    >>> odd_even_merge(3)
-    ((0, 1), (0, 2), (1, 2))
-    """
-    powers = [1 << k for k in range((n - 1).bit_length())]
-    return tuple(
-        (i, i + step)
-        for number, run in enumerate(powers, start=1)
-        for step in reversed(powers[:number])
-        for start in range(step % run, n - step, 2 * step)
-        for i in range(start, min(start + step, n - step))
-        if i // (2 * run) == (i + step) // (2 * run)
-    )
-
-
-def bitonic_merge(n: int) -> Pairs:
-    """The pairs that sort n = 2ᵏ values which first rise and then fall, or the other way round.
-
-    >>> bitonic_merge(4)
-    ((0, 2), (1, 3), (0, 1), (2, 3))
-    """
-    steps = [n >> shift for shift in range(1, n.bit_length())]
-    return tuple((i, i + step) for step in steps for i in range(n) if not i & step)
-
-
-def _order(b: Builder, addresses: list[Any], pairs: Pairs) -> None:
-    """Order the rows of keys at these addresses by the pairs, half a row at a time, in registers."""
-
-    def choose(name: str, x: Any, y: Any) -> Any:  # a comparison would become a masked store, and the next load wait
-        signature = ir.FunctionType(x.type, [x.type, x.type])
-        function = get_or_insert_function(b.module, signature, f"llvm.{name}num.v{x.type.count}f64")
-        return b.call(function, [x, y], fastmath=("nnan", "nsz"))
-
-    half = ir.VectorType(F64, LANES // 2)
-    for offset in (0, KEYS // 2):
-        pointers = [b.inttoptr(b.add(row, ir.Constant(I64, offset)), half.as_pointer()) for row in addresses]
-        rows = [b.load(pointer, align=8) for pointer in pointers]
-        for i, j in pairs:
-            rows[i], rows[j] = choose("min", rows[i], rows[j]), choose("max", rows[i], rows[j])
-        for row, pointer in zip(rows, pointers, strict=True):
-            b.store(row, pointer, align=8)
-
-
-def _on_consecutive_rows(count: int, pairs: Pairs) -> Any:
-    @instruction
-    def order(b: Builder, keys: Address) -> None:
-        _order(b, [b.add(keys, ir.Constant(I64, i * KEYS)) for i in range(count)], pairs)
-
-    return order
-
-
-def _on_rows_apart(pairs: Pairs) -> Any:
-    @instruction
-    def order(b: Builder, first: Address, second: Address, third: Address, fourth: Address) -> None:
-        _order(b, [first, second, third, fourth], pairs)
-
-    return order
-
-
-sort_2, sort_4, sort_8, sort_16 = (_on_consecutive_rows(n, odd_even_merge(n)) for n in (2, 4, 8, 16))
-merge_16 = _on_consecutive_rows(16, bitonic_merge(16))
-fold = _on_rows_apart(((0, 3), (1, 2), (0, 1), (2, 3)))
-cross = _on_rows_apart(((0, 2), (1, 3), (0, 1), (2, 3)))
-pair_up = _on_rows_apart(((0, 2), (1, 3)))

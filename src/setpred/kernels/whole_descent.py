@@ -19,7 +19,7 @@ from ..constraints import Constraint, PerSlice, Simplex
 from ..solvers import GradientDescent, Nesterov, Schedule, value_at
 from .jit import readable
 from .simplex import in_rows, project_simplex_
-from .threads import run_on_cores, slices
+from .slices import run_on_cores, slices
 
 if TYPE_CHECKING:
     from ..descent import Descent

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torchmetrics import Metric
 
-from ..masks import check_mask
 from ..notices import warn_renamed
+from ..padding import check_mask
 from ..schema import Schema
 from ..tensors import check_device
 

@@ -1,11 +1,13 @@
 """Exact accuracy: an example is right where every element is."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from ..masks import masks_of_both
 from ..matching import Classes, assign, check_classes
+from ..padding import masks_of_both
 from ..tensors import check_device
 
 
@@ -55,7 +57,7 @@ class ExactSetAccuracy(Metric):
             target_mask: [batch, m] bool, where the targets have a mask of their own.
             same_class: class numbers, [batch, n] for both sets or a pair of [batch, n] and [batch, m].
         """
-        exact = exact_matches(
+        found, elements = right_elements(
             prediction,
             target,
             mask,
@@ -63,15 +65,26 @@ class ExactSetAccuracy(Metric):
             target_mask=target_mask,
             same_class=same_class,
         )
-        self.correct += exact.sum()
-        self.total += len(exact)
+        correct, total = self.counted(found, elements)
+        self.correct += correct
+        self.total += total
+
+    def counted(self, found: Tensor, elements: Tensor) -> tuple[Tensor, Tensor]:
+        """What is right and of how many, from the right elements of each example and all its elements, `[batch]`."""
+        return (found == elements).sum(), torch.tensor(len(found))
 
     def compute(self) -> Tensor:
         """The fraction, a scalar; NaN when nothing was counted."""
         return self.correct / self.total
 
 
-def exact_matches(
+def exact_matches(*sets: Tensor, **options: Any) -> Tensor:
+    """Which examples are right in every element, `[batch]` bool; arguments as in `ExactSetAccuracy.update`."""
+    found, elements = right_elements(*sets, **options)
+    return found == elements
+
+
+def right_elements(
     prediction: Tensor,
     target: Tensor,
     mask: Tensor | None = None,
@@ -79,8 +92,11 @@ def exact_matches(
     prediction_mask: Tensor | None = None,
     target_mask: Tensor | None = None,
     same_class: Classes | None = None,
-) -> Tensor:
-    """Which examples are right in every element, `[batch]` bool; arguments as in `ExactSetAccuracy.update`."""
+) -> tuple[Tensor, Tensor]:
+    """How many elements of each example are right, and of how many, `[batch]` each.
+
+    Where the predictions have a mask of their own, elements too many count as wrong.
+    """
     for name, sets in (("prediction", prediction), ("target", target)):
         if sets.ndim != 3 or sets.shape[2] == 0:
             raise ValueError(f"{name} has shape {list(sets.shape)}: expected [batch, size, labels]")
@@ -100,5 +116,4 @@ def exact_matches(
     example = torch.arange(len(wrong), device=wrong.device)[:, None]
     found = (~wrong[example, pairs.prediction, pairs.target] & pairs.mask).sum(1)
     sizes = columns.sum(1)
-    exact = found == sizes
-    return exact if prediction_mask is None else exact & (rows.sum(1) == sizes)
+    return found, sizes if prediction_mask is None else torch.maximum(sizes, rows.sum(1))

@@ -55,3 +55,14 @@ def score_objects(
         score=torch.where(larger > 0, (found @ schema.field_weights.to(found)).sum(1) / larger.clamp(min=1), 1.0),
         fields=(found >= 0.5).sum(1) / actual[:, None],
     )
+
+
+def has_repeats(target: Tensor, mask: Tensor) -> Tensor:
+    """Which sets hold two equal elements: [batch, m, dim] and the mask [batch, m] of what exists -> [batch] bool.
+
+    >>> target = torch.tensor([[[1.0], [2.0], [1.0]], [[1.0], [2.0], [0.0]]])
+    >>> has_repeats(target, torch.tensor([[True] * 3, [True, True, False]]))
+    tensor([ True, False])
+    """
+    equal = (target[:, :, None] == target[:, None]).all(-1) & mask[:, :, None] & mask[:, None]
+    return equal.triu(diagonal=1).flatten(1).any(1)

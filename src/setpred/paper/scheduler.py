@@ -1,11 +1,16 @@
-"""Many runs at once: which wait, which are trained, and what a person should know; where is an executor's business."""
+"""Many runs at once: which wait, which are trained, and what a person sees; where is an executor's business."""
 
+import math
+import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from .display import Display
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from . import trainings
 from .trainings import TAKEN, Outcome, Run, read_outcome, read_progress
 
 
@@ -34,8 +39,8 @@ class Executor(Protocol):
         """Let go of everything."""
 
 
-def run_all(runs: Sequence[Run], executor: Executor) -> dict[Path, str]:
-    """Train what is not finished.
+def run_all(runs: Sequence[Run], executor: Executor, within: float | None = None) -> dict[Path, str]:
+    """Train what is not finished; with `within`, for so many seconds, and the cheapest first.
 
     Returns what a person should know of runs that were neither finished nor failed, by their folders. An interrupt
     ends the trainings and goes on to the caller; runs that were under way resume at their last round when asked for
@@ -43,6 +48,9 @@ def run_all(runs: Sequence[Run], executor: Executor) -> dict[Path, str]:
     """
     outcomes = [read_outcome(run) for run in runs]
     waiting = deque(outcome.run for outcome in outcomes if not outcome.final)
+    if within is not None:
+        waiting = deque(cheapest_first(waiting))
+    end = math.inf if within is None else time.monotonic() + within
     remarks: dict[Path, str] = {}
     running: dict[Any, Run] = {}
     try:
@@ -53,7 +61,7 @@ def run_all(runs: Sequence[Run], executor: Executor) -> dict[Path, str]:
             for outcome in outcomes:
                 if outcome.final:
                     shown.kept(outcome)
-            while waiting or running:
+            while (waiting or running) and time.monotonic() < end:
                 while waiting and len(running) < executor.places():
                     run = waiting.popleft()
                     training = executor.start(run)
@@ -77,3 +85,111 @@ def run_all(runs: Sequence[Run], executor: Executor) -> dict[Path, str]:
             executor.cancel(training)
         executor.close()
     return remarks
+
+
+def cheapest_first(runs: Sequence[Run]) -> list[Run]:
+    """What is left, in the order in which most cells stand soonest.
+
+    Runs go by the cost of what they still need. A second seed counts as if it cost twice as much, a third one three
+    times, so that new cells come before more seeds of old ones.
+    """
+    cells: dict[str, list[Run]] = {}
+    for run in runs:
+        cells.setdefault(run.name.rpartition("-seed")[0], []).append(run)
+    price = {run.folder: (place + 1) * remaining(run) for cell in cells.values() for place, run in enumerate(cell)}
+    return sorted(runs, key=lambda run: price[run.folder])
+
+
+def remaining(run: Run) -> float:
+    """Estimated seconds that a run still needs."""
+    return run.estimate * (1 - read_progress(run.folder).step / run.steps)
+
+
+class Display:
+    """Shows runs as they start, progress and end, on standard error."""
+
+    def __init__(self, runs: Sequence[Run]):
+        self.console = Console(stderr=True)
+        self.live = self.console.is_terminal
+        self.bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=self.console,
+            disable=not self.live,
+        )
+        self.lines: dict[Path, TaskID] = {}
+        self.first: dict[Path, float] = {}
+        self.count, self.done = len(runs), 0
+        self.made = {run.folder: 0.0 for run in runs}
+        self.several = len({run.folder.parent for run in runs}) > 1
+        self.all_lengths = sum(run.length for run in runs)
+        self.begun = time.monotonic()
+        self.all = self.bars.add_task("all runs", total=self.count, note="")
+
+    def __enter__(self) -> "Display":
+        self.bars.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.bars.stop()
+
+    def kept(self, outcome: Outcome) -> None:
+        """A run that needs no work."""
+        self.done += 1
+        self.all_lengths -= outcome.run.length
+        self.bars.update(self.all, completed=self.done)
+
+    def started(self, run: Run) -> None:
+        self.lines[run.folder] = self.bars.add_task(self.name(run), total=run.length, note="starting")
+        if not self.live:
+            self.console.print(f"{self.name(run)}: started", highlight=False, soft_wrap=True)
+
+    def progressed(self, run: Run, progress: trainings.Progress) -> None:
+        if run.folder not in self.lines or not progress.step:
+            return
+        done = run.done(progress)
+        self.first.setdefault(run.folder, done)
+        left = progress.seconds / max(done, 1e-9) * (run.length - done)
+        loss = "" if progress.loss is None else f"loss {progress.loss:.3g}, "
+        self.bars.update(self.lines[run.folder], completed=done, note=f"{loss}{clock(left)} left")
+        self.made[run.folder] = done - self.first[run.folder]
+        made = sum(self.made.values())
+        if made:
+            left = (time.monotonic() - self.begun) / made * (self.all_lengths - made - sum(self.first.values()))
+            self.bars.update(self.all, note=f"{clock(left)} left")
+
+    def ended(self, outcome: Outcome) -> None:
+        self.done += 1
+        self.bars.remove_task(self.lines.pop(outcome.run.folder))
+        self.bars.update(self.all, completed=self.done)
+        self.remark(f"{self.done}/{self.count} {self.name(outcome.run)}: {told(outcome)}")
+
+    def name(self, run: Run) -> str:
+        """What a run is called: with its table's folder where a sweep has several."""
+        return f"{run.folder.parent.name}/{run.name}" if self.several else run.name
+
+    def remark(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def told(outcome: Outcome) -> str:
+    """An outcome in a few words."""
+    if outcome.status != "finished":
+        return f"{outcome.status}, {outcome.reason}" if outcome.status == "failed" else outcome.reason
+    metrics = ", ".join(f"{name} {value:.4g}" for name, value in outcome.result["metrics"].items())
+    return f"{metrics} ({clock(outcome.result['seconds'])})"
+
+
+def clock(seconds: float) -> str:
+    """
+    >>> clock(5.2), clock(75), clock(7260)
+    ('5 s', '1 min 15 s', '2 h 1 min')
+    """
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,28 +1,56 @@
 """Ours beside the published, with a verdict a cell."""
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from ..errors import UsageError
-from .plan import Plan
 from .published import Cell, Table
-from .trainings import Outcome, read_outcome
+from .trainings import Outcome, Run, read_outcome
 
 BETTER, WITHIN, WORSE = "better", "within 2σ", "worse"
 
 
 @dataclass(frozen=True)
+class Plan:
+    """A part of a table: its cells, and for each of them a run a seed.
+
+    Attributes:
+        command: the words that ask for this plan.
+        departures: what differs from the published protocol; empty where nothing does.
+        comparable: whether the data are the paper's, so that a verdict makes sense.
+    """
+
+    table: Table
+    cells: Sequence[tuple[Cell, tuple[Run, ...]]]
+    folder: Path
+    command: str
+    departures: tuple[str, ...]
+    comparable: bool
+
+    @property
+    def runs(self) -> list[Run]:
+        """Every run once, the first seed of all cells before the second of any."""
+        width = max(len(runs) for _, runs in self.cells)
+        ordered = [runs[i] for i in range(width) for _, runs in self.cells]
+        return list({run.folder: run for run in ordered}.values())
+
+
+@dataclass(frozen=True)
 class Row:
-    """A cell, our runs of it, and how they compare; `verdict` is empty where nothing can be said."""
+    """A cell, our runs of it, and how they compare; `verdict` is empty where nothing can be said.
+
+    `beside` is our mean by the cell's other rule, where it has one.
+    """
 
     cell: Cell
     ours: str
     outcomes: tuple[Outcome, ...]
     values: tuple[float, ...]
     verdict: str
+    beside: float | None = None
 
     @property
     def mean(self) -> float | None:
@@ -70,14 +98,20 @@ class Comparison:
         return sorted({str(o.result.get(key) or "unknown") for o in self.outcomes if o.result})
 
 
-def compare(plan: Plan, remarks: Mapping[Path, str] = MappingProxyType({})) -> Comparison:
-    """Read every run folder of the plan; `remarks` are of some of them."""
+def compare(
+    plan: Plan,
+    remarks: Mapping[Path, str] = MappingProxyType({}),
+    outcome_of: Callable[[Run], Outcome] = read_outcome,
+) -> Comparison:
+    """What became of every run of the plan, read from its folder; `remarks` are of some of them."""
     table, rows = plan.table, []
     for cell, runs in plan.cells:
-        outcomes = tuple(read_outcome(run) for run in runs)
+        outcomes = tuple(outcome_of(run) for run in runs)
         values = tuple(table.scale * _metric(o, cell.metric) for o in outcomes if o.status == "finished")
         judged = verdict(table, cell, statistics.fmean(values)) if values and plan.comparable else ""
-        rows.append(Row(cell, table.models[cell.model].name, outcomes, values, judged))
+        others = [o.result["metrics"].get(cell.beside) for o in outcomes if o.status == "finished"]
+        beside = table.scale * statistics.fmean(others) if others and None not in others else None
+        rows.append(Row(cell, table.models[cell.model].name, outcomes, values, judged, beside))
     said = (f"{run.name} {remarks[run.folder]}" for run in plan.runs if run.folder in remarks)
     return Comparison(plan, tuple(rows), tuple(said))
 

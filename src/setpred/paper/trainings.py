@@ -14,15 +14,15 @@ from ..errors import UsageError
 from ..files import replacing
 from ..tasks import make_settings
 from ..tasks.settings import Settings, flatten, to_dict
-from ..training.run import summary
-from ..training.run_folder import HARMLESS, read_config, read_result
+from ..training.run_folder import HARMLESS, decided_by_budget, read_config, read_result
+from ..training.summary import summary
 
 TAKEN = "is being trained by another process"
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training: its folder, what is changed in the preset, and how many steps that makes."""
+    """One training: its folder, what is changed in the preset, its steps, and about how many seconds they take."""
 
     folder: Path
     task: str
@@ -31,10 +31,20 @@ class Run:
     seed: int
     changes: Mapping[str, Any]
     steps: int
+    estimate: float = 0.0
 
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @property
+    def length(self) -> float:
+        """In steps, or in processor seconds where it has a budget."""
+        return float(self.changes.get("optim.budget") or self.steps)
+
+    def done(self, progress: "Progress") -> float:
+        """How much of its length a run has behind it."""
+        return progress.cpu_seconds if self.changes.get("optim.budget") else progress.step
 
     @property
     def order(self) -> dict[str, Any]:
@@ -78,6 +88,7 @@ class Progress:
     step: int = 0
     seconds: float = 0.0
     loss: float | None = None
+    cpu_seconds: float = 0.0
 
 
 def read_outcome(run: Run) -> Outcome:
@@ -104,7 +115,8 @@ def read_progress(folder: Path) -> Progress:
         with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
             *_, last = csv.DictReader(file)
         loss = last.get("train/loss")
-        return Progress(int(last["step"]), float(last["seconds"]), float(loss) if loss else None)
+        cpu_seconds = float(last.get("cpu_seconds") or 0)
+        return Progress(int(last["step"]), float(last["seconds"]), float(loss) if loss else None, cpu_seconds)
     except (FileNotFoundError, ValueError, KeyError):
         return Progress()
 
@@ -128,8 +140,9 @@ def _check_settings(run: Run) -> None:
     if not (run.folder / "config.yaml").exists():
         return
     asked, written = flatten(to_dict(run.settings)), flatten(to_dict(read_config(run.folder)))
+    free = (*HARMLESS, *decided_by_budget(run.settings))
     for key, value in asked.items():
-        if key not in HARMLESS and written.get(key) != value:
+        if key not in free and written.get(key) != value:
             raise UsageError(f"{run.folder} was made with {key}={written.get(key)}, not {value}: move it elsewhere")
 
 

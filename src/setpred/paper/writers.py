@@ -10,8 +10,8 @@ from typing import Any
 
 from ..errors import UsageError
 from ..files import replacing
-from .display import clock
 from .published import Table
+from .scheduler import clock
 from .tables import Comparison, Row
 
 
@@ -99,7 +99,8 @@ def keep(comparison: Comparison, folder: Path) -> list[Path]:
 
 
 def _header(table: Table) -> list[str]:
-    return ["model (paper)", "ours", *table.axes, "published", "obtained", "seeds", "verdict"]
+    beside = ["by the other rule"] * any(cell.beside for cell in table.cells)
+    return ["model (paper)", "ours", *table.axes, "published", "obtained", *beside, "seeds", "verdict"]
 
 
 def _texts(comparison: Comparison, row: Row) -> list[str]:
@@ -111,7 +112,8 @@ def _texts(comparison: Comparison, row: Row) -> list[str]:
     extra = [f"{row.count(status)} {status}" for status in ("failed", "unfinished") if row.count(status)]
     seeds = f"{len(row.values)}" + (f" ({', '.join(extra)})" if extra else "")
     axes = [f"{value:g}" for value in cell.at.values()]
-    return [cell.model, row.ours, *axes, published, obtained, seeds, row.verdict or "–"]
+    beside = ["–" if row.beside is None else spread(row.beside, None, loss)] * bool(cell.beside)
+    return [cell.model, row.ours, *axes, published, obtained, *beside, seeds, row.verdict or "–"]
 
 
 def spread(mean: float, std: float | None, loss: bool) -> str:
@@ -160,6 +162,7 @@ def _facts(row: Row) -> dict[str, Any]:
         "published_certain": cell.certain,
         "mean": row.mean,
         "std": row.std,
+        **({"other_metric": cell.beside, "other_mean": row.beside} if cell.beside else {}),
         "seeds": len(row.values),
         "failed": row.count("failed"),
         "unfinished": row.count("unfinished"),

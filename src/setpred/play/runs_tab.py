@@ -8,8 +8,8 @@ import torch
 
 from ..errors import UsageError
 from ..tasks import find_task
+from ..tasks.parts import build_part
 from ..training.run_folder import load_run, read_config, read_result
-from .snippets import run_code
 
 EXAMPLES = 50
 
@@ -18,13 +18,12 @@ class ShownRun:
     """A finished run, loaded once and only read from then on."""
 
     def __init__(self, path: Path):
-        self.path, self.result = path, read_result(path)
         self.changes = {"data.test": min(EXAMPLES, read_config(path).data.test)}
+        self.path, self.result = path, read_result(path)
         self.settings, self.experiment = load_run(path, self.changes)
         self.batch = self.experiment.split("test")
 
     def about(self) -> dict[str, Any]:
-        solver = self.settings.solver  # a recipe
         metrics = {k: v for k, v in self.result["metrics"].items() if v is not None and math.isfinite(v)}
         return {
             "name": self.path.name,
@@ -32,7 +31,7 @@ class ShownRun:
             "model": self.settings.model,
             "metrics": {name: float(f"{value:.3g}") for name, value in metrics.items()},
             "examples": len(self.batch[0]),
-            "steps": solver["eval_steps"] or solver["steps"],
+            "steps": build_part("solver", self.settings.solver).iterations(),
         }
 
     @torch.no_grad()
@@ -45,3 +44,17 @@ class ShownRun:
         state = task.view.state(self.experiment, one, index, steps)
         changes = self.changes | ({"solver.eval_steps": steps} if task.iterates(self.settings.model) else {})
         return {**state, "code": run_code(self.path, changes, index)}
+
+
+def run_code(path: Path, changes: dict[str, Any], index: int) -> str:
+    return f"""\
+from pathlib import Path
+import torch
+from setpred.training.run_folder import load_run
+
+settings, experiment = load_run(Path({str(path)!r}), {changes})
+example = [part[{index} : {index + 1}] for part in experiment.split("test")]
+with torch.no_grad():
+    print(experiment.sets(example))
+    print(experiment.judge(example))
+"""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import uvicorn
 from anyio import CapacityLimiter, to_thread
@@ -18,17 +18,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from markdown_it import MarkdownIt
-from pydantic import BaseModel, ValidationError
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import UsageError
-from .lab_tab import SUBJECTS, LabRequest, look
 from .limits import CONNECTIONS, IDLE_SECONDS, BodyLimit, Connection
-from .points_tab import PointsRequest, decode_points
-from .scenes_tab import rendered_scene, uploaded_scene
-from .uploads import MAX_BYTES
+from .packed import weights_module
+from .scenes_tab import MAX_BYTES, rendered_scene, uploaded_scene
 from .zoo import FOLDER
 
 HERE = Path(__file__).parent
@@ -38,8 +35,8 @@ GUIDES = (HERE / "playground.md", HERE.parents[2] / "docs" / "playground.md")
 GUIDE_PAGE = """<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>setpred playground: guide</title><link rel="stylesheet" href="/style.css"></head>
-<body class="guide"><p><a href="/">← playground</a></p>{}</body>
+<title>setpred playground: guide</title><link rel="stylesheet" href="style.css"></head>
+<body class="guide"><p><a href="./">← playground</a></p>{}</body>
 </html>
 """
 HEADERS = {
@@ -53,7 +50,6 @@ LONGEST = 300
 """Characters of an error."""
 
 Steps = Annotated[int, Query(ge=1, le=200)]
-Asked = TypeVar("Asked", bound=BaseModel)
 
 
 def make_app(runs: Sequence[Path] = (), hosts: Sequence[str] = ("*",)) -> FastAPI:
@@ -68,7 +64,6 @@ def make_app(runs: Sequence[Path] = (), hosts: Sequence[str] = ("*",)) -> FastAP
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     app.exception_handler(UsageError)(_refuse)
     app.exception_handler(RequestValidationError)(_refuse_values)
-    app.exception_handler(ValidationError)(_refuse_values)
     app.add_middleware(WithHeaders)
     shown = _load(runs)
     cores = CapacityLimiter(os.cpu_count() or 1)
@@ -85,12 +80,11 @@ def make_app(runs: Sequence[Path] = (), hosts: Sequence[str] = ("*",)) -> FastAP
     @app.get("/api/about")
     def about() -> Response:
         """What the page needs to know before anything is asked."""
-        subjects = {name: {"title": subject.title, "dim": subject.dim} for name, subject in SUBJECTS.items()}
-        return answer({"subjects": subjects, "trained": trained(), "runs": [run.about() for run in shown]})
+        return answer({"trained": trained(), "runs": [run.about() for run in shown]})
 
-    @app.post("/api/points")
-    async def points(request: Request) -> Response:
-        return await computed(request, parsed(PointsRequest, decode_points), await request.body())
+    @app.get("/weights.js")
+    def weights() -> Response:
+        return Response(weights_module(), media_type="text/javascript")
 
     @app.get("/api/scenes/{index}")
     async def scene(request: Request, index: Annotated[int, InPath(ge=0, lt=1_000_000)], steps: Steps = 40) -> Response:
@@ -100,17 +94,13 @@ def make_app(runs: Sequence[Path] = (), hosts: Sequence[str] = ("*",)) -> FastAP
     async def upload(request: Request, steps: Steps = 40) -> Response:
         return await computed(request, uploaded_scene, await request.body(), steps)
 
-    @app.post("/api/lab")
-    async def lab(request: Request) -> Response:
-        return await computed(request, parsed(LabRequest, look), await request.body())
-
     @app.get("/api/runs/{number}/{example}")
     async def run(request: Request, number: int, example: int, steps: Steps = 40) -> Response:
         if not 0 <= number < len(shown):
             raise UsageError(f"there is no run {number}: {len(shown)} were named when the playground was started")
         return await computed(request, shown[number].example, example, steps)
 
-    @app.get("/docs/playground", response_class=HTMLResponse)
+    @app.get("/playground.html", response_class=HTMLResponse)
     def guide() -> str:
         return guide_page()
 
@@ -130,11 +120,6 @@ def configured(app: FastAPI) -> uvicorn.Config:
     )
 
 
-def parsed(kind: type[Asked], function: Callable[[Asked], Any]) -> Callable[[bytes], Any]:
-    """`function` of a request's body: what a visitor sends is parsed where answers are computed."""
-    return lambda body: function(kind.model_validate_json(body))
-
-
 @cache
 def guide_page() -> str:
     """The guide, docs/playground.md, as a page that needs no network, with an anchor at every heading.
@@ -144,7 +129,10 @@ def guide_page() -> str:
     source = next((path for path in GUIDES if path.exists()), None)
     text = source.read_text(encoding="utf-8") if source else "The guide is not part of this installation."
     parser = MarkdownIt().enable("table")
-    tokens = parser.parse(re.sub(r"!\[[^]]*\]\([^)]*\)(\{[^}]*\})?", "", text))
+    text = re.sub(r"!\[[^]]*\]\([^)]*\)(\{[^}]*\})?", "", text)
+    # The playground lies elsewhere in the documentation, and its other pages are not here.
+    text = re.sub(r"\[([^]]*)\]\([^):]*\.md[^)]*\)", r"\1", text.replace("(play/index.html", "(./"))
+    tokens = parser.parse(text)
     for heading, title in pairwise(tokens):
         if heading.type == "heading_open":
             heading.attrSet("id", re.sub(r"[^a-z0-9]+", "-", title.content.lower()).strip("-"))
@@ -153,7 +141,6 @@ def guide_page() -> str:
 
 def _warm_up() -> None:
     """Load the models and compile the kernels while the first visitor is still looking for the mouse."""
-    decode_points(PointsRequest(points=[(0.0, 0.0)], iterations=1))
     rendered_scene(0, 1)
 
 
@@ -185,13 +172,9 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 
 async def _refuse_values(request: Request, error: Exception) -> Response:
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = first["loc"]
-    else:
-        assert isinstance(error, RequestValidationError)
-        first = error.errors()[0]
-        where = first["loc"][1:]
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = first["loc"][1:]
     return await _refuse(request, UsageError(": ".join(filter(None, [".".join(map(str, where)), first["msg"]]))))
 
 

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from ..paper.published import TABLES, find_table
-from ..tasks import make_settings
-from ..tasks.settings import flatten, to_dict
+from ..paper.published_value import Published, published_value
 from ..views.style import INK, MUTED, PAPER, legend_below, model_style, panel
 from .runs import Run, grouped, label, problem_letters
 
@@ -19,14 +17,6 @@ if TYPE_CHECKING:
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 # A bar's length means something only on a linear axis, as long as the shortest can still be seen.
 LINEAR_UP_TO = 8
-
-
-@dataclass
-class Published:
-    """A published cell, in the units of our metrics."""
-
-    mean: float
-    std: float
 
 
 @dataclass
@@ -59,25 +49,7 @@ def averages(runs: Iterable[Run]) -> list[Average]:
 
 def published(run: Run) -> Published | None:
     """What the paper says about exactly this setting."""
-    if run.task not in TABLES or run.settings.preset != "paper":
-        return None
-    table = find_table(run.task)
-    examples = make_settings(run.task, preset="paper").data.train
-    for cell in table.cells:
-        ours = table.models.get(cell.model)
-        if ours is None or ours.model != run.model or cell.mean is None or not cell.certain:
-            continue
-        if cell.metric != run.kind.metric:
-            continue
-        changes = {**ours.changes, **table.changes(cell, ours, examples)}
-        if any(run[key] != value for key, value in changes.items()):
-            continue
-        settings = make_settings(run.task, ours.model, "paper", run.settings.seed, changes)
-        apart = ("trainer.", "data.")
-        same = all(run[key] == value for key, value in flatten(to_dict(settings)).items() if not key.startswith(apart))
-        if same and table.same_data(run.settings.data, settings.data):
-            return Published(cell.mean / table.scale, (cell.std or 0.0) / table.scale)
-    return None
+    return published_value(run.settings)
 
 
 Bar = tuple[str, Average]

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from ..views.style import INK, MUTED, PAPER, legend_below, model_style, panel, plain
-from .predictions import Predictions
-from .runs import Run, label, problem_letters
+from .runs import Predictions, Run, label, problem_letters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,8 +24,9 @@ def loss_curves(runs: Sequence[Run]) -> "Figure":
     for run, name, mark in _marked(runs):
         colour, dashes = model_style(run.model)
         steps = run.curve.get("step", [])
+        missing = [math.nan] * len(steps)
         common = {"color": colour, "marker": mark, "markersize": 3.5, "markevery": max(1, len(steps) // 8)}
-        axes.plot(steps, run.curve.get("train/loss", []), linestyle=dashes, label=name, **common)
+        axes.plot(steps, run.curve.get("train/loss", missing), linestyle=dashes, label=name, **common)
         if "val/loss" in run.curve:
             axes.plot(steps, run.curve["val/loss"], linestyle=":", linewidth=1.2, color=colour)
     if any("val/loss" in run.curve for run in runs):

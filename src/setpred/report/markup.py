@@ -73,8 +73,8 @@ def cards(inside: Sequence[str]) -> str:
     return f'<div class="cards">{"".join(inside)}</div>'
 
 
-def document(title: str, lead: str, sections: Sequence[Section], footer: str) -> str:
-    """The whole page; everything it needs is inside it."""
+def document(title: str, headlines: Sequence[str], lead: str, sections: Sequence[Section], footer: str) -> str:
+    """The whole page, which says first what was found; everything it needs is inside it."""
     css = (files(__package__) / "page.css").read_text(encoding="utf-8")
     links = "".join(f'<a href="#{section.anchor}">{escape(section.title)}</a>' for section in sections)
     body = "".join(section.html() for section in sections)
@@ -82,6 +82,14 @@ def document(title: str, lead: str, sections: Sequence[Section], footer: str) ->
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{css}</style></head><body><main>"
-        f"<header><h1>{escape(title)}</h1><p>{escape(lead)}</p><nav>{links}</nav></header>"
+        f"<header>{_head(title, headlines)}<p>{escape(lead)}</p><nav>{links}</nav></header>"
         f"{body}<footer><p>{escape(footer)}</p></footer></main></body></html>\n"
     )
+
+
+def _head(title: str, headlines: Sequence[str]) -> str:
+    if not headlines:
+        return f"<h1>{escape(title)}</h1>"
+    first, *others = (escape(text) for text in headlines)
+    more = f"<ul>{''.join(f'<li>{text}</li>' for text in others)}</ul>" if others else ""
+    return f'<p class="quiet">{escape(title)}</p><h1>{first}</h1>{more}'

@@ -7,9 +7,9 @@ from ..errors import UsageError
 from ..files import replacing
 from ..views.style import style
 from .markup import Drawing, Section, document, paragraph
-from .predictions import Predictions, predict_examples
-from .runs import Run, grouped, in_order, read_run
+from .runs import Predictions, Run, grouped, in_order, predict_examples, read_run
 from .sections import compared, examples, failures, inner, learning, overview
+from .verdict import goals, headline
 
 
 def report(
@@ -18,6 +18,7 @@ def report(
     figures: Path | None = None,
     title: str = "Set prediction report",
     more: Sequence[Callable[[], Section]] = (),
+    first: Sequence[Callable[[], Section]] = (),
 ) -> Path:
     """Write one self-contained page about any runs, finished or not, and return where it is.
 
@@ -27,6 +28,7 @@ def report(
         figures: a folder for the figures as PNG files as well.
         title: the heading of the page.
         more: further sections, each drawn when the page is.
+        first: sections that come before all others.
     """
     paths = list(dict.fromkeys(Path(path) for path in runs))
     if not paths:
@@ -39,8 +41,9 @@ def report(
         sections = [overview(read), compared(read), learning(read), inner(shown), examples(shown), failures(shown)]
         sections += [section() for section in more]
         sections[0].blocks += [paragraph(text, quiet=True) for text in trouble]
+        sections = [section() for section in first] + sections
         sections = [section for section in sections if section.blocks]
-        page = document(title, lead(read), sections, footer(read))
+        page = document(title, headline(read), lead(read), sections, footer(read))
         if figures is not None:
             save_figures(sections, figures)
     with replacing(out) as temporary:
@@ -71,13 +74,13 @@ def save_figures(sections: Sequence[Section], folder: Path) -> None:
 
 
 def lead(runs: Sequence[Run]) -> str:
-    """What is on the page, in a sentence."""
+    """The tasks, and what is on the page."""
     tasks = ", ".join(dict.fromkeys(run.task for run in runs))
     settings = len(grouped(runs, lambda run: run.setting))
     count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
     several = f" of {settings} settings" if settings > 1 else ""
     seeds = " Pictures are of the first seed of each setting." if settings < len(runs) else ""
-    return f"{count}{several}: {tasks}.{seeds}"
+    return " ".join([*goals(runs), f"This page shows {count}{several}: {tasks}.{seeds}"])
 
 
 def footer(runs: Sequence[Run]) -> str:

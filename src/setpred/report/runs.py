@@ -1,4 +1,4 @@
-"""Run folders as a report sees them: what was asked, what came out, and what to call it."""
+"""Run folders as a report sees them: what was asked, what came out, what to call it, and what its model predicts."""
 
 import csv
 import math
@@ -8,30 +8,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from ..errors import UsageError
 from ..tasks import Task, find_task, make_settings
+from ..tasks.experiment import Batch, Experiment
+from ..tasks.model_names import MODEL_NAMES
 from ..tasks.settings import Settings, flatten, part_of, to_dict
-from ..training.run_folder import HARMLESS, read_config, read_result
+from ..training.run_folder import HARMLESS, decided_by_budget, load_run, read_config, read_result
+from ..views.view import Examples
 
-NAMES = {
-    "idspn": "iDSPN + momentum",
-    "idspn-0.5": "iDSPN + momentum 0.5",
-    "idspn-no-momentum": "iDSPN",
-    "idspn-relation": "iDSPN, relation encoder",
-    "dspn": "DSPN",
-    "dspn-0.9": "DSPN + momentum 0.9",
-    "idspn-sum": "iDSPN, sum pooling",
-    "idspn-mean": "iDSPN, mean pooling",
-    "deepsets": "DeepSets",
-    "transformer": "Transformer, no PE",
-    "transformer-random-pe": "Transformer, random PE",
-    "transformer-pe": "Transformer, PE",
-    "bilstm": "BiLSTM",
-    "slot-attention": "Slot Attention",
-    "slot-attention-star": "Slot Attention*",
-    "slot-attention-dagger": "Slot Attention†",
-    "slot-mlp": "Slot MLP",
-}
 # What tells one run from another, in the order and the letters of the paper; the rest is named by its key.
 SHORT = {
     "data.n": "n",
@@ -73,7 +60,8 @@ class Run:
 
     @property
     def name(self) -> str:
-        return NAMES.get(self.model, self.model) + (" + augmentation" if self["data.augment"] else "")
+        known = MODEL_NAMES.get(self.model)
+        return (known.name if known else self.model) + (" + augmentation" if self["data.augment"] else "")
 
     @property
     def iterates(self) -> bool:
@@ -104,7 +92,7 @@ class Run:
     @property
     def setting(self) -> tuple[Hashable, ...]:
         """Everything but the seed and what does not change the numbers: runs with the same setting are averaged."""
-        apart = ("seed", "trainer.round", *HARMLESS)
+        apart = ("seed", "trainer.round", *HARMLESS, *decided_by_budget(self.settings))
         return tuple((key, value) for key, value in self.asked.items() if key not in apart)
 
     @cached_property
@@ -115,10 +103,11 @@ class Run:
         follows = self.kind.describe is not None
         data = {key: value for key, value in self.asked.items() if follows and key.startswith("data.")}
         usual = flatten(to_dict(make_settings(s.task, s.model, s.preset, s.seed, data)))
+        hidden = ("data.augment", *decided_by_budget(s))
         return {
             key: value
             for key, value in self.asked.items()
-            if usual.get(key) != value and not key.startswith("trainer.") and key != "data.augment"
+            if usual.get(key) != value and not key.startswith("trainer.") and key not in hidden
         }
 
     def __getitem__(self, key: str) -> Any:
@@ -135,7 +124,12 @@ def read_run(path: Path) -> Run:
     """A run folder, finished or not; a folder that is not a run, or is damaged, is a `UsageError`."""
     settings = read_config(path)
     result = read_result(path) if (path / "result.json").exists() else {}
-    return Run(path, settings, read_curve(path / "metrics.csv"), result, flatten(to_dict(settings)))
+    return Run(path, settings, read_curve(path / "metrics.csv"), result, _hashable(flatten(to_dict(settings))))
+
+
+def _hashable(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings that runs can be grouped by: a list, such as the betas of Adam, as its text."""
+    return {key: str(value) if isinstance(value, list | dict) else value for key, value in settings.items()}
 
 
 def read_curve(path: Path) -> dict[str, list[float]]:
@@ -200,7 +194,7 @@ def problem_letters(run: Run) -> str:
 
 def in_order(runs: list[Run]) -> list[Run]:
     """By task, problem, model, iterations, seed: the order in which a reader compares."""
-    models = list(NAMES)
+    models = list(MODEL_NAMES)
 
     def key(run: Run) -> tuple[Any, ...]:
         rank = models.index(run.model) if run.model in models else len(models)
@@ -218,3 +212,49 @@ def _short(value: Any) -> str:
     if value is None:
         return "none"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+TRACED = 128
+ITERATIONS = 100
+
+
+@dataclass
+class Descent:
+    """The inner optimisation of some test examples, `[iterations + 1, examples]` each; infinite once diverged."""
+
+    objective: Tensor
+    error: Tensor
+
+
+@dataclass
+class Predictions:
+    """What a run predicts for test examples of its own task; `descent` is of a model that has an inner optimisation."""
+
+    run: Run
+    examples: Examples
+    descent: Descent | None
+
+
+@torch.no_grad()
+def predict_examples(run: Run) -> Predictions | None:
+    """Predict some test examples; None where a report has no pictures of them."""
+    if not run.finished:
+        return None
+    _, experiment = load_run(run.path, {"data.test": min(find_task(run.task).shown, run["data.test"])})
+    examples = experiment.examples()
+    if examples is None:
+        return None
+    return Predictions(run, examples, trace(experiment, tuple(t[:TRACED] for t in experiment.split("test"))))
+
+
+def trace(experiment: Experiment, batch: Batch) -> Descent | None:
+    """Solve for `ITERATIONS` instead of the usual number, and judge every iterate."""
+    way = experiment.way(batch, ITERATIONS)
+    if way is None:
+        return None
+    error = torch.full_like(way.loss, torch.inf)
+    for row, sets in zip(error, way.sets, strict=True):
+        # A diverged iterate may be finite and still too large for its cost to be.
+        fine = (sets.abs() < 1e12).flatten(1).all(dim=1)
+        row[fine] = experiment.losses(sets[fine], tuple(t[fine] for t in batch))
+    return Descent(way.loss.nan_to_num(nan=torch.inf), error)

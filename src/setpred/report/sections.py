@@ -17,8 +17,8 @@ from .comparisons import (
 )
 from .curves import accuracy_curves, inner_optimisation, loss_curves
 from .markup import Drawing, Section, cards, cell, heading, model_key, paragraph, table
-from .predictions import ITERATIONS, Predictions
-from .runs import Run, describe, grouped, label, shared_changes
+from .runs import ITERATIONS, Predictions, Run, describe, grouped, label, shared_changes
+from .verdict import amount, terms
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +60,7 @@ def overview(runs: Sequence[Run]) -> Section:
         ]
         rows.append(f"<tr{'' if run.finished else ' class=unfinished'}>{''.join(cells)}</tr>")
     numbers = ["seed", "steps", "time", *metrics, "published"]
-    blocks: list[Drawing | str] = [table(names, rows, numbers)]
+    blocks: list[Drawing | str] = [table(names, rows, numbers), paragraph(" ".join(terms(runs)), quiet=True)]
     for (task, preset), group in protocols.items():
         if shared := shared_changes(group):
             blocks.append(paragraph(f"All runs of {task}, preset {preset}: {shared}.", quiet=True))
@@ -201,19 +201,6 @@ def _drawn(
     if any(isinstance(one, str) for one in drawn):
         return [paragraph(sentence), cards([str(one) for one in drawn])]
     return [Drawing(name, sentence, cast("list[Figure]", drawn), wide=view.wide)]
-
-
-def amount(metric: str, value: float) -> str:
-    """A metric as people write it.
-
-    >>> amount("accuracy", 0.968), amount("ap_0.5", 0.8), amount("loss", 0.00057), amount("loss", 0.21)
-    ('96.8 %', '80.0 %', '5.7e-04', '0.21')
-    """
-    if value != value:
-        return "NaN"
-    if metric in ("accuracy", "score") or "ap_" in metric:
-        return f"{100 * value:.1f} %"
-    return f"{value:.1e}" if 0 < abs(value) < 0.01 else f"{value:.3g}"
 
 
 def _tail(group: Sequence[Predictions]) -> str:

@@ -109,7 +109,8 @@ class Category(Attribute):
         return raw.softmax(-1)
 
     def error(self, raw: Tensor, target: Tensor) -> Tensor:
-        return -(raw.log_softmax(-1) * target).sum(-1)
+        # A matrix product where all proposals meet all targets.
+        return -torch.einsum("...k,...k->...", raw.log_softmax(-1), target)
 
     def constraint(self) -> Constraint:
         return Simplex()

@@ -12,14 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..recipes import classes_of
 from ..values import check_whole, short
-from .attributes import Attribute, Category, Count, Flag
-from .fields import Angle, Field, Real
+from .attributes import Attribute
+from .fields import Field, Real
 from .layout import Layout
 
 MAX_NUMBERS = 1 << 24
-KINDS: dict[str, type[Field]] = {kind.__name__.lower(): kind for kind in (Real, Category, Flag, Count, Angle)}
-"""The fields that a schema in a file may have."""
 
 
 class Schema(Layout):
@@ -154,7 +153,7 @@ class Schema(Layout):
         {'size': 3, 'presence': True, 'position': 'at', 'fields': {'at': {'type': 'real', 'dim': 2}}}
         """
         for name, field in self.fields.items():
-            if type(field) not in KINDS.values():
+            if type(field) not in kinds().values():
                 kind = type(field).__name__
                 raise ValueError(f"fields[{short(name)}] is {kind}, a class of your own, which cannot be saved")
         return {
@@ -197,14 +196,19 @@ class Schema(Layout):
         return f"Schema({self.fields!r}, {rest})"
 
 
+def kinds() -> dict[str, type[Field]]:
+    """The fields that a schema in a file may have: the public ones, by their names there."""
+    return {name.lower(): cls for name, cls in classes_of(Field, ".schema").items()}
+
+
 def _field(name: Any, plain: Any) -> Field:
     try:
         if not isinstance(plain, Mapping) or "type" not in plain:
-            raise ValueError(f"{short(plain)} has no type: use one of {', '.join(KINDS)}")
+            raise ValueError(f"{short(plain)} has no type: use one of {', '.join(kinds())}")
         kind = plain["type"]
-        if not isinstance(kind, str) or kind not in KINDS:
-            raise ValueError(f"type {short(kind)} is unknown: use one of {', '.join(KINDS)}")
-        return KINDS[kind].from_dict(plain)
+        if not isinstance(kind, str) or kind not in kinds():
+            raise ValueError(f"type {short(kind)} is unknown: use one of {', '.join(kinds())}")
+        return kinds()[kind].from_dict(plain)
     except ValueError as error:
         raise ValueError(f"fields[{short(name)}]: {error}") from None
 

@@ -28,7 +28,7 @@ class Layout:
             if not isinstance(name, str) or name in RESERVED:
                 raise ValueError(f"fields has the name {short(name)}: use text other than {' or '.join(RESERVED)}")
             if not isinstance(field, Field):
-                raise ValueError(f"fields[{short(name)}] is {short(field)}: use Real, Category, Flag, Count or Angle")
+                raise ValueError(f"fields[{short(name)}] is {short(field)}: use a field such as Real or Category")
         reals = [name for name, field in fields.items() if isinstance(field, Real)]
         if position is not None and position not in reals:
             raise ValueError(f"position {short(position)} is not a Real field: name one of {reals} or leave it out")

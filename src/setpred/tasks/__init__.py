@@ -14,7 +14,7 @@ OF_FOLDERS = "folder"
 TASKS = {
     "numbering": "setpred.tasks.numbering",
     "autoencoding": "setpred.tasks.autoencoding",
-    "clevr": "setpred.tasks.clevr",
+    "clevr": "setpred.tasks.clevr_objects",
     OF_FOLDERS: "setpred.tasks.folder",
 }
 """The module of each task; it is imported when the task is first asked for."""

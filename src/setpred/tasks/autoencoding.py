@@ -25,7 +25,15 @@ from .task import Task
 
 @dataclass
 class AutoencodingData:
-    """n elements of d numbers; with `smallest`, sets have from that many to n elements."""
+    """Random multisets.
+
+    Attributes:
+        n: elements per set.
+        d: numbers per element.
+        smallest: draw the size of each set between this number and n.
+        train: training examples.
+        test: test examples.
+    """
 
     n: int = 4
     d: int = 4
@@ -36,7 +44,11 @@ class AutoencodingData:
 
 @dataclass
 class AutoencoderSettings(NetSettings):
-    """With `shared`, sets are encoded by the decoder's own encoder, so that the true set has an inner loss of 0."""
+    """The set networks of an autoencoder.
+
+    Attributes:
+        shared: encode sets with the decoder's own encoder, so that the true set has an inner loss of 0.
+    """
 
     shared: bool = False
 
@@ -111,7 +123,7 @@ class Autoencoding(Experiment):
 
     def loss(self, batch: Batch) -> Tensor:
         sets, mask = _with_mask(batch)
-        return decoding_loss(self.decoder, self.encoder(sets, mask), sets, mask=mask)
+        return decoding_loss(self.decoder, self.encoder(sets, mask), sets, mask=mask, loss=self.settings.optim.loss)
 
     def as_predictor(self) -> SetPredictor:
         """Of points, from sets of points."""
@@ -120,6 +132,9 @@ class Autoencoding(Experiment):
 
     def sets(self, batch: Batch) -> Tensor:
         return self(*batch)
+
+    def target(self, batch: Batch) -> Tensor:
+        return batch[0]
 
     def losses(self, sets: Tensor, batch: Batch) -> Tensor:
         target, mask = _with_mask(batch)
@@ -152,7 +167,11 @@ TASK = Task(
     MODELS,
     PRESETS,
     best,
+    rivals=lambda settings: tuple(MODELS),
     problem=lambda settings: f"sets of {settings.data.n} elements in {settings.data.d} dimensions",
+    goal="Encode a set of random points as one vector, and rebuild the set from that vector.",
+    meaning="the mean Huber distance between true and rebuilt points, matched so that it is smallest",
+    achievement="rebuilds sets with a loss of {}",
     comparison="iterations",
     shown=2_000,
 )

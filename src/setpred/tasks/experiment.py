@@ -8,21 +8,23 @@ from torch import Tensor, nn
 from torchmetrics import Metric
 
 from .. import equivariance
+from ..baselines import CompetingSlots
 from ..costs import Cost
 from ..data.synthetic import mixed_seed
 from ..decoder import SetDecoder
 from ..equivariance import Report
 from ..errors import UsageError
-from ..image_reader import ImageReader, Reader
+from ..image_reader import ImageReader
 from ..inits import GuessedInit
-from ..matching import hungarian_loss
+from ..matching import chamfer_loss, hungarian_loss
 from ..predictor import SetPredictor
+from ..proposals import Proposer
 from ..solution import Trace
 from ..views.view import Batch, Examples
 from .settings import ImageOptimSettings, Settings
 
 MEASURED = 2_048
-"""So many training images tell a reader of images what no gradient teaches."""
+"""So many training examples tell a proposer what no gradient teaches."""
 
 
 class Experiment(nn.Module):
@@ -70,6 +72,10 @@ class Experiment(nn.Module):
     def sets(self, batch: Batch) -> Tensor:
         """What is predicted for a batch, `[batch, size, dim]`."""
         return self(batch[0])
+
+    def target(self, batch: Batch) -> Tensor:
+        """The true sets of a batch, `[batch, size, dim]`."""
+        return batch[1]
 
     def losses(self, sets: Tensor, batch: Batch) -> Tensor:
         """How far sets are from those of a batch, `[batch]`."""
@@ -135,26 +141,28 @@ class Predicting(Experiment):
 
     def prepare(self, train: Batch) -> None:
         if isinstance(self.predictor.encoder, ImageReader):
-            some = self._readable(tuple(part[:MEASURED] for part in train))
-            self.predictor.encoder.fit_places(*some)
+            images, sets, mask, *_ = self._readable(tuple(part[:MEASURED] for part in train))
+            self.predictor.encoder.fit_places(images, sets, mask)
 
     def conclude(self, train: Batch) -> None:
-        if isinstance(self.predictor.encoder, ImageReader):
+        if isinstance(self.predictor.encoder, Proposer):
             chunks = Chunks(tuple(part[:MEASURED] for part in train), self.evaluation_batch)
             self.predictor.encoder.calibrate(self._readable(chunk) for chunk in chunks)
 
-    def _readable(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Images, sets, and which elements of the sets exist, as a reader of images takes them."""
-        images, sets = self.predictor.prepared(batch[0]), batch[1]
+    def _readable(self, batch: Batch) -> Batch:
+        """Inputs, sets, which elements of these exist, and which of input sets, as a `Proposer` takes them."""
+        inputs, given = self.with_mask(self.predictor.prepared(batch[0]))
+        sets = batch[1]
         mask = batch[2] if len(batch) > 2 else sets[..., -1] > 0
-        return images, sets.to(images.device), mask.to(images.device)
+        readable = inputs, sets.to(inputs.device), mask.to(inputs.device)
+        return readable if given is None else (*readable, given)
 
     def loss(self, batch: Batch) -> Tensor:
         encoder, decoder = self.predictor.encoder, self.predictor.decoder
-        if isinstance(encoder, Reader):
+        if isinstance(encoder, Proposer):
             return encoder.loss(*self._readable(batch))
         assert decoder is not None
-        return decoding_loss(decoder, self.vectors(batch), batch[1], self.cost)
+        return decoding_loss(decoder, self.vectors(batch), batch[1], self.cost, loss=self.settings.optim.loss)
 
     def vectors(self, batch: Batch) -> Tensor:
         """What sets are decoded from in training: encoded inputs, or at first the true sets, `[batch, latent]`."""
@@ -173,8 +181,10 @@ class Predicting(Experiment):
         return decoder.solve(self.predictor.encode(*self.with_mask(batch[0])), steps=steps, trace=True).trace
 
     def check(self) -> Report:
-        """The decoder as a function of its initial set."""
+        """The decoder as a function of its initial set, or slots as one of where they start."""
         decoder, inputs = self.predictor.decoder, self.split("test")[0][:1]
+        if isinstance(self.predictor.encoder, CompetingSlots):
+            return check_slots(self.predictor.encoder, *self.with_mask(self.predictor.prepared(inputs)))
         if decoder is None:
             raise UsageError(f"{self.settings.model} starts from no set: there is nothing to permute")
         return check_decoder(decoder, self.predictor.encode(*self.with_mask(inputs)))
@@ -190,16 +200,38 @@ def check_decoder(decoder: SetDecoder, z: Tensor) -> Report:
     return equivariance.check(decode, size=decoder.size, dim=decoder.dim)
 
 
+def check_slots(model: CompetingSlots, inputs: Tensor, given: Tensor | None) -> Report:
+    """Which equivariance slots have as a function of where they start; the input is one example."""
+    with torch.no_grad():
+        tokens, mask = model.tokens(inputs, given)
+
+    def attend(slots: Tensor) -> Tensor:
+        with torch.no_grad():
+            many = None if mask is None else mask.expand(len(slots), -1)
+            return model.attend(tokens.expand(len(slots), -1, -1), slots, many)
+
+    return equivariance.check(attend, size=model.schema.size, dim=tokens.shape[-1])
+
+
 def decoding_loss(
-    decoder: SetDecoder, z: Tensor, target: Tensor, cost: str | Cost = "huber", mask: Tensor | None = None
+    decoder: SetDecoder,
+    z: Tensor,
+    target: Tensor,
+    cost: str | Cost = "huber",
+    mask: Tensor | None = None,
+    loss: str | None = None,
 ) -> Tensor:
-    """The loss of the sets that are decoded, and of the guess they start from where there is one: a scalar."""
+    """The loss of the sets that are decoded, and of the guess they start from where there is one: a scalar.
 
-    def loss(sets: Tensor) -> Tensor:
-        return hungarian_loss(sets, target, cost=cost, mask=mask, prediction_mask=mask).mean()
+    It is the Hungarian loss, or with `loss="chamfer"` the Chamfer loss.
+    """
+    between = chamfer_loss if loss == "chamfer" else hungarian_loss
 
-    decoded = loss(decoder(z, mask))
-    return decoded + loss(decoder.init(len(z), z)) if isinstance(decoder.init, GuessedInit) else decoded
+    def mean_loss(sets: Tensor) -> Tensor:
+        return between(sets, target, cost, mask, prediction_mask=mask).mean()
+
+    decoded = mean_loss(decoder(z, mask))
+    return decoded + mean_loss(decoder.init(len(z), z)) if isinstance(decoder.init, GuessedInit) else decoded
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..baselines import AllAtOnce, CompetingSlots, ImageTokens, LearnedQueries, SetTokens, VectorTokens
 from ..constraints import Constraint
 from ..data.jsonl_folder import Folder, open_folder, read_tensors
 from ..encoders import SetEncoder, Standardized, VectorEncoder
@@ -17,34 +18,38 @@ from ..errors import UsageError, asked, unknown
 from ..image_encoder import ImageEncoder
 from ..image_reader import ImageReader
 from ..metrics import SetAveragePrecision, score_objects
+from ..metrics.object_scores import has_repeats
 from ..predictor import SetPredictor
+from ..proposals import Proposer
 from ..schema import Real, Schema
+from ..trunks import ResNetTrunk
+from ..values import read_json
 from ..views.objects import ObjectsView
 from ..views.view import Examples
+from .augmentation import brightened, can_move, moved
 from .experiment import Batch, Predicting
 from .folder_settings import (
     EXCEPTIONS,
     MODELS,
     PRESETS,
+    PROPOSING,
     FolderData,
     FolderSettings,
     best,
     image_inputs,
     patch,
     read_schema,
+    rivals,
     summary,
     usual_model,
 )
 from .parts import make_decoder
 from .settings import ImageModelSettings, changed
 from .task import Task
-from .translation import can_move, moved
 
 CONSTRAINTS = ("usual", "fields")
 DISTANCES = (0.5, 0.2, 0.1, 0.05)
 """At which average precision is measured, in the scale of the position."""
-BRIGHTNESS = 0.2
-"""Images are made brighter or darker by up to this fraction in training."""
 
 
 def describe(folder: Path, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,7 +59,8 @@ def describe(folder: Path, overrides: Mapping[str, Any]) -> dict[str, Any]:
     width, height = found.inputs.canvas
     return {
         "data.folder": str(folder.resolve()),
-        "data.schema": json.dumps(found.schema.to_dict(), ensure_ascii=False),
+        # A name that looks like a variable of the settings is written so that it does not.
+        "data.schema": json.dumps(found.schema.to_dict(), ensure_ascii=False).replace("${", r"\u0024{"),
         "data.kind": found.inputs.kind,
         "data.dim": found.inputs.dim,
         "data.size": max(found.inputs.canvas) if found.inputs.kind == "image" else found.inputs.size,
@@ -74,7 +80,7 @@ def opened(folder: Path, size: int | None, schema: str | None) -> Folder:
 
 @lru_cache(maxsize=4)
 def _opened(folder: Path, size: int | None, schema: str | None, stamp: tuple[tuple[int, int], ...]) -> Folder:
-    return open_folder(folder, size, None if schema is None else Schema.from_dict(json.loads(schema)))
+    return open_folder(folder, size, None if schema is None else Schema.from_dict(read_json(schema.encode())))
 
 
 class OwnFolder(Predicting):
@@ -122,23 +128,22 @@ class OwnFolder(Predicting):
 
     def prepare(self, train: Batch) -> None:
         inputs = train[0]
-        if isinstance(self.predictor.encoder, Standardized):
-            rows = inputs if self.settings.data.kind == "vector" else inputs[inputs[..., -1] > 0][:, :-1]
-            self.predictor.encoder.measure(rows)
+        for part in self.predictor.encoder.modules():
+            if isinstance(part, Standardized):
+                part.measure(inputs if self.settings.data.kind == "vector" else inputs[inputs[..., -1] > 0][:, :-1])
         super().prepare(train)
 
     def augment(self, batch: Batch) -> Batch:
-        if not isinstance(self.predictor.encoder, ImageReader):
+        if self.settings.data.kind != "image":
             return batch
         images, sets, mask, *rest = batch
         if can_move(self.schema):
             images, sets = moved(self.schema, images, sets, mask)
-        light = 1 + BRIGHTNESS * (2 * torch.rand(len(sets), 1, 1, 1) - 1)
-        return self.predictor.prepared(images) * light.to(sets.device), sets, mask, *rest
+        return brightened(self.predictor.prepared(images)), sets, mask, *rest
 
     def losses(self, sets: Tensor, batch: Batch) -> Tensor:
-        if isinstance(self.predictor.encoder, ImageReader) and self.schema.presence:
-            sets = sets * sets[..., -1:]  # absent elements are zeros in the target; the reader's may be anything
+        if isinstance(self.predictor.encoder, Proposer) and self.schema.presence:
+            sets = sets * sets[..., -1:]  # absent elements are zeros in the target; those proposed may be anything
         return super().losses(sets, batch)
 
     def with_mask(self, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -151,10 +156,11 @@ class OwnFolder(Predicting):
         if self.pooled is not None:
             self.pooled.update(prediction, target)
         found = score_objects(self.schema, prediction, target, mask, self.settings.data.tolerance)
-        fields = found.fields[mask.any(1)]
+        fields, repeats = found.fields[mask.any(1)], has_repeats(target, mask)
         return {
             "loss": self.losses(prediction, batch),
             "accuracy": found.exact.float(),
+            **({"accuracy_repeats": found.exact[repeats].float()} if repeats.any() else {}),
             "score": found.score,
             **{f"{name} right": fields[:, i] for i, name in enumerate(self.schema.fields)},
         }
@@ -172,15 +178,29 @@ class Precision(SetAveragePrecision):
 
 
 def make_predictor(settings: FolderSettings, schema: Schema) -> SetPredictor:
-    data = settings.data
+    if settings.model in PROPOSING:
+        return SetPredictor(make_proposer(settings, schema), None, schema)
+    constraint = make_constraint(settings.net.constraint, schema)
+    decoder = make_decoder(settings, schema.size, schema.dim, constraint=constraint)
+    return SetPredictor(make_input_encoder(settings.data, settings.net), decoder, schema)
+
+
+def make_proposer(settings: FolderSettings, schema: Schema) -> Proposer:
+    """A model that proposes elements, without a decoder."""
+    data, net = settings.data, settings.net
     if settings.model == "reader":
         if data.kind != "image":
             raise UsageError(f"reader reads images, the inputs are {data.kind}s: use another model, such as idspn")
-        reader = ImageReader(schema, settings.net.width, patch(data), image_inputs(data).canvas)
-        return SetPredictor(reader, None, schema)
-    constraint = make_constraint(settings.net.constraint, schema)
-    decoder = make_decoder(settings, schema.size, schema.dim, constraint=constraint)
-    return SetPredictor(make_input_encoder(data, settings.net), decoder, schema)
+        public = net.weights is not None
+        side = ResNetTrunk.patch if public else patch(data)
+        return ImageReader(schema, net.width, side, image_inputs(data).canvas, resnet=public)
+    if settings.model == "mlp":
+        return AllAtOnce(schema, make_input_encoder(data, net), net.latent)
+    if settings.model == "queries":
+        return LearnedQueries(schema, make_tokens(data, net))
+    if settings.model == "slots-unrolled":
+        return CompetingSlots(schema, make_tokens(data, net), iterations=3, implicit=False)
+    return CompetingSlots(schema, make_tokens(data, net))
 
 
 def make_constraint(name: str | None, schema: Schema) -> Constraint | None:
@@ -196,6 +216,15 @@ def make_input_encoder(data: FolderData, net: ImageModelSettings) -> nn.Module:
     if data.kind == "vector":
         return Standardized(VectorEncoder(data.dim, net.hidden, net.latent), data.dim)
     return Standardized(SetEncoder(data.dim, net.hidden, net.latent, data.size), data.dim)
+
+
+def make_tokens(data: FolderData, net: ImageModelSettings) -> nn.Module:
+    """What queries and slots look at."""
+    if data.kind == "image":
+        public = net.weights is not None
+        side = ResNetTrunk.patch if public else patch(data)
+        return ImageTokens(net.width, side, canvas=image_inputs(data).canvas, resnet=public)
+    return VectorTokens(data.dim, net.hidden) if data.kind == "vector" else SetTokens(data.dim, data.size)
 
 
 def distances(schema: Schema) -> tuple[float, ...]:
@@ -218,12 +247,16 @@ TASK = Task(
     PRESETS,
     best,
     usual_model,
-    without_decoder=("reader",),
+    without_decoder=PROPOSING,
+    rivals=rivals,
     exceptions=EXCEPTIONS,
     describe=describe,
     summary=summary,
     problem=problem,
+    goal="Predict the objects that belong to an input.",
     metric="score",
+    meaning="how close the fields of matched objects are, averaged over true and predicted objects",
+    achievement="scores {}",
     lower_is_better=False,
     view=ObjectsView(),
 )

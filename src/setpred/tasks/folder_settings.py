@@ -1,6 +1,5 @@
 """Settings of folders of one's own data: what is in one, models, and presets that follow from it."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from ..errors import UsageError
 from ..recipes import recipe
 from ..schema import Schema
 from ..solvers import Nesterov
+from ..values import read_json
 from .settings import ImageModelSettings, ImageOptimSettings, Settings
 
 
@@ -18,10 +18,18 @@ from .settings import ImageModelSettings, ImageOptimSettings, Settings
 class FolderData:
     """What was found in the folder, so that a trained run can predict without it.
 
-    `schema` is JSON. `size` is the longer side of images in pixels, or the largest input set. `width` and `height` are
-    those of the canvas that images are put on; without them, as in runs of older versions, images are stretched to
-    squares. The first `train` examples of train.jsonl are learned from, the first `test` of val.jsonl judge. Numbers
-    and angles are right within `tolerance` of their scale.
+    Attributes:
+        folder: the folder itself; found from the command.
+        schema: the fields of an object, as JSON; found in the folder.
+        kind: image, vector or set; found in the folder.
+        dim: numbers per input vector or input element; found in the folder.
+        size: the longer side of images in pixels, or the largest input set.
+        width: width of the canvas that images are put on; found in the folder. Runs of older versions have none and
+            stretch images to squares.
+        height: height of that canvas.
+        train: how many examples of train.jsonl are used.
+        test: how many examples of val.jsonl are used, both to choose the weights and to judge them.
+        tolerance: numbers and angles count as right within this fraction of their scale.
     """
 
     folder: str = ""
@@ -38,8 +46,12 @@ class FolderData:
 
 @dataclass
 class FolderModelSettings(ImageModelSettings):
-    """`constraint` is what the schema makes of one: `fields` keeps each field where it can be, `usual` only where no
-    absent elements are zero, None leaves all free. A `constraint` part, where one is named, comes first."""
+    """The networks, and what the schema says about where elements may lie.
+
+    Attributes:
+        constraint: fields keeps each field inside its range; usual does so only for sets without presence; none leaves
+            all free. A constraint that is named as a part comes first.
+    """
 
     constraint: str | None = "usual"
 
@@ -64,7 +76,19 @@ MODELS: dict[str, dict[str, Any]] = {
         "optim.weight_decay": 0.02,
         "optim.schedule": "one-cycle",
     },
+    "mlp": {},
+    "queries": {
+        "optim.weight_decay": 1e-4,
+        "optim.schedule": "one-cycle",
+        "optim.clip": 0.1,
+    },
+    "slots": {"optim.schedule": "one-cycle"},
+    "slots-unrolled": {"optim.schedule": "one-cycle", "optim.clip": 1.0},
 }
+PROPOSING = ("reader", "mlp", "queries", "slots", "slots-unrolled")
+"""Models that have no decoder."""
+ON_A_MAP = ("reader", "queries", "slots", "slots-unrolled")
+"""Of images these see the feature map of the reader's trunk, which is narrower than an image encoder."""
 
 
 def small(data: FolderData) -> dict[str, Any]:
@@ -91,24 +115,34 @@ def quick(data: FolderData) -> dict[str, Any]:
     return small(data) | narrow | {"solver.steps": 10, "optim.steps": steps, "trainer.round": steps // 10}
 
 
-def reader_small(data: FolderData) -> dict[str, Any]:
-    """About fifty epochs."""
+def map_small(data: FolderData) -> dict[str, Any]:
+    """Of images about fifty epochs."""
+    if data.kind != "image":
+        return {}
     batch = min(32, max(8, data.train // 10))
     steps = min(max(50 * data.train // batch, 1_500), 6_000)
     return {"net.width": 16, "optim.batch": batch, "optim.steps": steps, "trainer.round": steps // 10}
 
 
-def reader_quick(data: FolderData) -> dict[str, Any]:
-    return reader_small(data) | {"optim.steps": 300, "trainer.round": 100}
+def map_quick(data: FolderData) -> dict[str, Any]:
+    return map_small(data) and map_small(data) | {"optim.steps": 300, "trainer.round": 100}
 
 
 PRESETS = {"small": small, "quick": quick}
-EXCEPTIONS = {("small", "reader"): reader_small, ("quick", "reader"): reader_quick}
+EXCEPTIONS = {
+    **{("small", model): map_small for model in ON_A_MAP},
+    **{("quick", model): map_quick for model in ON_A_MAP},
+}
 
 
 def best(settings: FolderSettings) -> dict[str, Any]:
     """Nothing: no recipe is known that is better than the defaults."""
     return {}
+
+
+def rivals(settings: Settings) -> tuple[str, ...]:
+    """The reader is for images alone."""
+    return ("idspn", "dspn", *(name for name in PROPOSING if name != "reader" or settings.data.kind == "image"))
 
 
 def usual_model(preset: str, folder: Path | None) -> str:
@@ -133,8 +167,10 @@ def summary(settings: Settings) -> str:
         "set": f"sets of up to {data.size} elements of {data.dim} numbers",
     }
     fields = ", ".join([*schema.fields, *(["presence"] if schema.presence else [])])
-    sizes = f"hidden {net.hidden}, latent {net.latent}, {settings.solver['steps']} iterations"
-    if settings.model == "reader":
+    sizes = f"hidden {net.hidden}, latent {net.latent}"
+    if settings.model not in PROPOSING:
+        sizes += f", {settings.solver['steps']} iterations"
+    if settings.model in ON_A_MAP and data.kind == "image":
         sizes = f"width {net.width}, places {2 * patch(data)} pixels apart"
     return (
         f"{data.folder}: {data.train:,} examples to train on, {data.test:,} to judge; {inputs[data.kind]}\n"
@@ -149,7 +185,7 @@ def read_schema(data: FolderData) -> Schema:
     if not data.schema:
         raise UsageError("folder is no task by itself: name the folder, as in setpred train my_data")
     try:
-        return Schema.from_dict(json.loads(data.schema))
+        return Schema.from_dict(read_json(data.schema.encode()))
     except ValueError as error:
         raise UsageError(f"data.schema: {error}") from None
 

@@ -7,13 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from .. import baselines, equivariance
-from ..baselines.transformer import PositionalEncoding
+from ..baselines.set_to_set import PositionalEncoding
 from ..constraints import Simplex
+from ..costs import COSTS
 from ..data.synthetic import mixed_seed, numbering
 from ..encoders import SetEncoder
 from ..equivariance import Report
 from ..matching import hungarian_loss
-from ..metrics import exact_matches
+from ..metrics import element_accuracies, exact_matches
 from ..recipes import recipe
 from ..solution import Trace
 from ..solvers import Nesterov
@@ -27,7 +28,17 @@ from .task import Task
 
 @dataclass
 class NumberingData:
-    """n elements of `classes` classes; `per_example` draws that many classes for each example first."""
+    """Sets of elements that belong to classes.
+
+    Attributes:
+        n: elements per set.
+        classes: number of classes.
+        per_example: draw this many classes for each example first; none uses all classes.
+        train: training examples.
+        val: validation examples, which choose the weights.
+        test: test examples.
+        augment: permute the inputs of every training batch.
+    """
 
     n: int = 64
     classes: int = 4
@@ -53,6 +64,7 @@ DSPN = {
     "solver.lr": 1.0,  # a longer step makes different elements equal, and they cannot be unrolled apart
     "solver.clip": None,
     "adjoint": "Unrolled",
+    "init.projected": False,
 }
 MODELS: dict[str, dict[str, Any]] = {
     "idspn": {},
@@ -63,12 +75,14 @@ MODELS: dict[str, dict[str, Any]] = {
     "transformer": {"net.hidden": 64},
     "transformer-random-pe": {"net.hidden": 64},
     "transformer-pe": {"net.hidden": 64},
+    "transformer-pe-both": {"net.hidden": 64},
     "bilstm": {"net.hidden": 64},
 }
 POSITIONS: dict[str, PositionalEncoding] = {
     "transformer": "none",
     "transformer-random-pe": "random",
     "transformer-pe": "sinusoidal",
+    "transformer-pe-both": "both",
 }
 BASELINES = ("deepsets", "bilstm", *POSITIONS)
 CHECKED = 8
@@ -102,7 +116,7 @@ class Numbering(Experiment):
         super().__init__()
         self.settings = settings
         self.model = Numberer(settings) if settings.model not in BASELINES else make_baseline(settings)
-        self.cost = "cross_entropy" if settings.model in BASELINES else "euclidean"
+        self.cost = settings.optim.loss or ("cross_entropy" if settings.model in BASELINES else "euclidean")
 
     def split(self, name: str) -> Batch:
         data, seed = self.settings.data, self.settings.seed
@@ -128,8 +142,11 @@ class Numbering(Experiment):
     def judge(self, batch: Batch) -> dict[str, Tensor]:
         inputs, target = batch
         prediction, classes = self(inputs), inputs.argmax(dim=-1)
-        right = exact_matches(prediction, target, same_class=classes)
-        return {"loss": self.losses(prediction, batch), "accuracy": right.to(prediction.dtype)}
+        return {
+            "loss": self.losses(prediction, batch),
+            "accuracy": exact_matches(prediction, target, same_class=classes).to(prediction.dtype),
+            "element_accuracy": element_accuracies(prediction, target, same_class=classes),
+        }
 
     def way(self, batch: Batch, steps: int) -> Trace | None:
         """Of the numbers, as they are predicted."""
@@ -212,12 +229,18 @@ TASK = Task(
     PRESETS,
     best,
     without_decoder=BASELINES,
+    rivals=lambda settings: ("idspn", "dspn", *BASELINES),
     problem=problem,
+    goal="Every element belongs to a class. Number the elements of each class 0, 1, 2, …, so that equal elements get "
+    "different answers.",
     metric="accuracy",
+    meaning="the fraction of test sets in which every number is right",
+    achievement="numbers {} of the sets right",
     lower_is_better=False,
     remark=(
         "a set counts only if every element is right, so a model that cannot tell equal elements apart stays at zero."
     ),
+    losses=tuple(COSTS),
     baselines_differ="on cross-entropy",
     view=NumbersView(),
     shown=2_000,

@@ -6,8 +6,8 @@ nothing about a part is written down here.
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_origin
 
 from torch import nn
 
@@ -19,7 +19,7 @@ from ..encoders import RelationEncoder, SetEncoder
 from ..errors import UsageError, unknown
 from ..inits import GuessedInit, Init
 from ..pooling import POOLS
-from ..recipes import arguments, build, classes_of, find_class, recipe
+from ..recipes import arguments, build, classes_of, find_class, kinds, recipe, wanted
 from ..restart import Restart
 from ..solvers import Solver
 from .schedules import iterations_at
@@ -150,33 +150,25 @@ def _no_argument(part: str, name: str, chosen: str) -> UsageError:
 
 def _converted(where: str, value: Any, hint: Any) -> Any:
     """A value, or the text that stands for it, as the type of an argument wants it."""
-    kinds = _kinds(hint)
+    known = kinds(hint)
     if value is None or (isinstance(value, str) and value.lower() == "none"):
-        if NoneType not in kinds and Any not in kinds:
+        if NoneType not in known and Any not in known:
             raise UsageError(f"{where}=none: it needs a value")
         return None
     if isinstance(value, Mapping | list):  # of a file: a recipe already
         return value
-    if any(get_origin(kind) is type for kind in kinds):
+    if any(get_origin(kind) is type for kind in known):
         return {"class": "torch.optim", "name": str(value)} if isinstance(value, str) else recipe(value, where)
-    if bool in kinds and (isinstance(value, bool) or str(value).lower() in WORDS):
+    if bool in known and (isinstance(value, bool) or str(value).lower() in WORDS):
         return value if isinstance(value, bool) else WORDS[str(value).lower()]
     number = _number(value)
-    if number is not None and float in kinds:
+    if number is not None and float in known:
         return number
-    if number is not None and int in kinds and number.is_integer():
+    if number is not None and int in known and number.is_integer():
         return int(number)
-    if isinstance(value, str) and str in kinds:
+    if isinstance(value, str) and str in known:
         return value
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
-    wanted = " or ".join(words for kind, words in names.items() if kind in kinds) or "not to be changed here"
-    raise UsageError(f"{where}={str(value)[:100]!r}: it is {wanted}")
-
-
-def _kinds(hint: Any) -> tuple[Any, ...]:
-    """The types that an annotation allows."""
-    union = get_origin(hint) in (Union, UnionType)
-    return tuple(kind for part in get_args(hint) for kind in _kinds(part)) if union else (hint,)
+    raise UsageError(f"{where}={str(value)[:100]!r}: it is {wanted(hint) or 'not to be changed here'}")
 
 
 def _number(value: Any) -> float | None:
@@ -184,5 +176,5 @@ def _number(value: Any) -> float | None:
         return None
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None

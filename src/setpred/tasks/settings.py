@@ -14,18 +14,28 @@ from ..errors import UsageError
 from ..inits import RandomInit
 from ..recipes import recipe
 from ..solvers import Nesterov
+from ..values import short
 from .parts import PARTS, change_part
 
 NAMES = ("task", "model", "preset", "seed")
 """What a run is called by; the rest is what it does."""
 RESTARTED = 0.24
 """The fraction of the examples that our recipes restart."""
+MOST = 10**9
+"""Above this a count is a mistake."""
 NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
 @dataclass
 class NetSettings:
-    """Widths of the networks, and the pooling of the inner encoder: `fs`, `sum`, `mean`, `max`, or a class by name."""
+    """The set networks.
+
+    Attributes:
+        hidden: width of the hidden layers.
+        latent: length of the vector z that a set is decoded from.
+        pool: pooling of the inner encoder: fs (sorting, FSPool), sum, mean, max, or the name of a pooling class.
+        relation: use a relation network as the inner encoder, which looks at all pairs of elements.
+    """
 
     hidden: int = 512
     latent: int = 512
@@ -35,7 +45,14 @@ class NetSettings:
 
 @dataclass
 class ImageModelSettings(NetSettings):
-    """`width` is that of the image encoder; 64 is a ResNet-18, which may begin with public `weights` from a file."""
+    """The set networks, and the network that reads images.
+
+    Attributes:
+        width: width of the image encoder, where 64 is a ResNet-18, or of the reader.
+        weights: a file of public ResNet-18 weights (safetensors or a state dict, with torchvision's names) that
+            training starts from: the image encoder of idspn and its relatives, or the trunk of a reader. Needs
+            net.width=64.
+    """
 
     width: int = 64
     weights: str | None = None
@@ -45,10 +62,21 @@ class ImageModelSettings(NetSettings):
 class OptimSettings:
     """The outer optimisation: Adam, with decoupled weight decay (AdamW).
 
-    `schedule` of its step size: `constant`, `cosine`, `one-cycle` (cosine after a warm-up), `drop` (a tenth for the
-    last tenth of the steps), or `halving` (a warm-up, then half as long every 50,000 steps). `iterations` are those of
-    the inner optimisation, where they change over training (see `iterations_at`); `solver.steps` are then those of
-    evaluation. `start` is a run folder whose weights training begins with.
+    Attributes:
+        lr: learning rate of Adam.
+        batch: examples per training step.
+        steps: training steps.
+        schedule: how the learning rate changes: constant, cosine, one-cycle (cosine after a warm-up), drop (a tenth
+            for the last tenth of the steps), or halving (a warm-up, then half every 50,000 steps).
+        weight_decay: decoupled weight decay, as in AdamW.
+        iterations: inner iterations that change over training: 20,40 (first half, second half), 1-40 (evenly) or
+            random-20-40 (drawn). Evaluation then uses solver.steps.
+        start: a run folder whose weights training starts from.
+        loss: what training minimises where it is not the task's own loss: chamfer instead of the Hungarian loss, or in
+            numbering another cost of a pair.
+        clip: the longest gradient of the weights; none unless given.
+        budget: processor seconds of training (on a GPU, seconds). It decides the number of steps, and with it the
+            schedule, by the pace of the first ones; the last weights are then the result.
     """
 
     lr: float = 1e-3
@@ -58,18 +86,36 @@ class OptimSettings:
     weight_decay: float = 0.0
     iterations: str | None = None
     start: str | None = None
+    loss: str | None = None
+    clip: float | None = None
+    budget: float | None = None
 
 
 @dataclass
 class ImageOptimSettings(OptimSettings):
-    """`sets_first` is the fraction of the steps, the first ones, in which the decoder learns alone, from true sets."""
+    """The outer optimisation of a model with an input encoder.
+
+    Attributes:
+        sets_first: the first fraction of the steps, in which the decoder learns alone, from the true sets.
+    """
 
     sets_first: float = 0.0
 
 
 @dataclass
 class TrainerSettings:
-    """What Lightning needs to know; `round` is how many steps lie between evaluations and checkpoints."""
+    """What Lightning needs to know.
+
+    Attributes:
+        round: steps between two evaluations, each of which writes a checkpoint.
+        accelerator: cpu, gpu, mps or auto.
+        devices: devices per machine.
+        nodes: machines.
+        precision: of training, as Lightning names it, such as 32-true or bf16-mixed.
+        patience: stop after this many evaluations without a better validation result; only for tasks that validate.
+        logger: tensorboard, wandb, mlflow or none. The file metrics.csv is always written.
+        memory: gigabytes that a step may take by our estimate. Training on larger sets is refused before it begins.
+    """
 
     round: int = 500
     accelerator: str = "auto"
@@ -78,6 +124,7 @@ class TrainerSettings:
     precision: str = "32-true"
     patience: int | None = None
     logger: str | None = "tensorboard"
+    memory: float = 8.0
 
 
 @dataclass
@@ -190,8 +237,10 @@ def _set(config: DictConfig, key: str, value: Any, known: Sequence[str]) -> None
     _check_value(key, value)
     try:
         OmegaConf.update(config, key, value)
-    except OmegaConfBaseException as error:
-        if NUMBER.fullmatch(str(value)) and float(value).is_integer():  # 1e4 is one to the person who wrote it
+    except (OmegaConfBaseException, OverflowError) as error:
+        if (
+            not isinstance(value, int) and NUMBER.fullmatch(str(value)) and float(value).is_integer()
+        ):  # 1e4 is one to the person who wrote it
             OmegaConf.update(config, key, int(float(value)))
             return
         raise UsageError(f"{key}={str(value)[:100]!r}: {str(error).splitlines()[0][:200]}") from None
@@ -218,7 +267,13 @@ def _check_ranges(settings: Settings) -> None:
         count = key in counted or (key.startswith(("data.", "net.")) and type(value) is int)
         if (count or (key == "trainer.patience" and value is not None)) and value < 1:
             raise UsageError(f"{key} is {value}: use 1 or more")
+        if count and value > MOST:
+            raise UsageError(f"{key} is {short(value)}: use at most {MOST:,}")
     if not 0 <= settings.optim.lr < float("inf"):
         raise UsageError(f"optim.lr is {settings.optim.lr}: use a number such as 0.001")
+    for key in ("clip", "budget"):
+        value = getattr(settings.optim, key)
+        if value is not None and not 0 < value < float("inf"):
+            raise UsageError(f"optim.{key} is {value}: use a number above 0, or none")
     if isinstance(settings.optim, ImageOptimSettings) and not 0 <= settings.optim.sets_first < 1:
         raise UsageError(f"optim.sets_first is {settings.optim.sets_first}: use a fraction, from 0 to below 1")

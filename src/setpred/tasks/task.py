@@ -1,6 +1,6 @@
 """What a task is, the tasks by name, and the settings and experiments they make."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -33,6 +33,8 @@ class Task:
     usual_model: Callable[[str, Path | None], str] = lambda preset, folder: "idspn"
     """The model that is trained unless another is named, by the preset and, in a task of folders, the folder."""
     without_decoder: tuple[str, ...] = ()
+    rivals: Callable[[Any], Sequence[str]] = lambda settings: ("idspn", "dspn")
+    """The models that compete where `setpred compare` is told no others, made from settings."""
     exceptions: Mapping[tuple[str, str], Changes | Callable[[Any], Changes]] = field(default_factory=dict)
     """What a preset changes for one model: (preset, model) → changes, or what makes them from the task's `data`."""
     describe: Callable[[Path, Changes], Changes] | None = None
@@ -41,13 +43,21 @@ class Task:
     """What a person should see before training, made from settings."""
     problem: Callable[[Any], str] = lambda settings: f"{settings.data.train:,} training examples"
     """The data in words, made from settings."""
+    goal: str = ""
+    """What a model has to do, in a sentence."""
     metric: str = "loss"
     """The metric that models are compared by."""
+    meaning: str = "the mean distance between predicted and true elements, matched so that it is smallest"
+    """What that metric is."""
+    achievement: str = "has a loss of {}"
+    """What a model did, after its name; `{}` is the value of the metric."""
     lower_is_better: bool = True
     comparison: Comparison = "bars"
     """How a report compares models: the metric as bars, losses by iterations, or precisions by distance."""
     remark: str = ""
     """A sentence that helps to read a comparison."""
+    losses: tuple[str, ...] = ("chamfer",)
+    """What `optim.loss` may be instead of the task's own loss; the Chamfer loss is for models that have a decoder."""
     baselines_differ: str = "on another loss"
     """How the training of models without a decoder differs, where there are some."""
     view: View = field(default_factory=PointsView)
@@ -115,12 +125,16 @@ def _for(changes: Changes | Callable[[Any], Changes], settings: Settings) -> Cha
 
 def refuse_idle(settings: Settings, overrides: Changes) -> None:
     """Raise where what is asked for would change nothing; arguments that a part does not have are refused before."""
-    model, iterates = settings.model, find_task(settings.task).iterates(settings.model)
+    model, task = settings.model, find_task(settings.task)
+    iterates = task.iterates(model)
     for key in overrides:
         part = part_of(key)
         if not iterates and part is not None:
             raise UsageError(f"{model} has no {part}: {key} is for the decoders, such as idspn")
-        if not iterates and key in ("optim.sets_first", "optim.iterations"):
+        if key == "optim.loss" and settings.optim.loss not in (None, *task.losses):
+            raise unknown(key, str(settings.optim.loss), task.losses)
+        chamfer = key == "optim.loss" and settings.optim.loss == "chamfer"
+        if not iterates and (key in ("optim.sets_first", "optim.iterations") or chamfer):
             raise UsageError(f"{model} has no decoder: {key} is for models that have one, such as idspn")
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..data.synthetic import mixed_seed
 from ..decoder import SetDecoder
+from ..inits import seeded_examples
 from ..restart import Restart
 from ..tasks.experiment import Batch, Batches, Chunks, Experiment
 from ..tasks.schedules import iterations_at, rate_schedule
@@ -34,10 +35,20 @@ class TrainingModule(L.LightningModule):
         self.experiment, self.settings = experiment, settings
         self.sums: dict[str, Tensor] = {}  # of each metric since the last report: its sum and how many it is of
         self.seconds = 0.0
+        self.cpu_of_rounds: list[float] = []
         self.began = False
         self.concludes = False  # whether what no gradient teaches is measured before the test
         self._data: dict[str, Batch] = {}
-        self._started = 0.0
+        self._started = self._cpu_started = self._validating = 0.0
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor seconds of training, over all threads; on other devices than the processor, seconds."""
+        return sum(self.cpu_of_rounds)
+
+    def share_data(self, other: "TrainingModule") -> None:
+        """Use the splits that another one has made or read."""
+        self._data = other._data
 
     def data(self, split: str) -> Batch:
         """A split, made or read at the first call."""
@@ -69,7 +80,14 @@ class TrainingModule(L.LightningModule):
         self.began = True
 
     def on_train_epoch_start(self) -> None:
-        self._started = time.perf_counter()
+        self._started, self._cpu_started = time.perf_counter(), self._clock()
+
+    def _clock(self) -> float:
+        if self.device.type == "cpu":
+            return time.process_time()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         settings, step = self.settings, self.global_step
@@ -92,11 +110,18 @@ class TrainingModule(L.LightningModule):
         return examples * self.trainer.world_size / whole
 
     def on_train_epoch_end(self) -> None:
+        self.cpu_of_rounds.append(self._clock() - self._cpu_started)
         self.seconds += time.perf_counter() - self._started
         self._report("train")
 
+    def on_validation_start(self) -> None:
+        self._validating = self._clock()
+
+    def on_validation_end(self) -> None:
+        self._cpu_started += self._clock() - self._validating  # a round ends after its validation, which is no training
+
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        self._add("val", self.experiment.judge(batch))
+        self._add("val", self._judge(batch, batch_idx))
 
     def on_validation_epoch_end(self) -> None:
         self._report("val")
@@ -118,19 +143,28 @@ class TrainingModule(L.LightningModule):
             self.experiment.pooled.reset()
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
-        judged, found = self.experiment.judge(batch), self.experiment.diagnostics()
+        judged, found = self._judge(batch, batch_idx), self.experiment.diagnostics()
         told = {name: found[name].expand(len(batch[0])) for name in TOLD if name in found}
         self._add("test", judged | told)
+
+    def _judge(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+        """Each example starts from noise of its own, which its place in the split decides: one draw for all would move
+        an accuracy by points, and noise of each batch would make it depend on the batches."""
+        rank, world = self._place()
+        first = batch_idx * self.experiment.evaluation_batch
+        places = range(rank + world * first, rank + world * (first + len(batch[0])), world)
+        with seeded_examples([mixed_seed(self.settings.seed, place) for place in places]):
+            return self.experiment.judge(batch)
 
     def on_test_epoch_end(self) -> None:
         self._report("test")
         self._report_pooled("test")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["seconds"] = self.seconds
+        checkpoint["seconds"], checkpoint["cpu_of_rounds"] = self.seconds, self.cpu_of_rounds
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.seconds = checkpoint["seconds"]
+        self.seconds, self.cpu_of_rounds = checkpoint["seconds"], checkpoint.get("cpu_of_rounds", [])
 
     def _place(self) -> tuple[int, int]:
         return self.global_rank, self.trainer.world_size

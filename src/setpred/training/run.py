@@ -1,30 +1,27 @@
 """Train into a run folder, resume it, evaluate it."""
 
 import json
-import math
-import os
-import platform
-import subprocess
+import sys
 from contextlib import AbstractContextManager, ExitStack
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import lightning as L
 import torch
 from lightning.pytorch.utilities import rank_zero_only
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from torch import Tensor, nn
 
-from .. import __version__
 from ..data.synthetic import mixed_seed
-from ..errors import UsageError, unknown
+from ..errors import UsageError, asked
 from ..files import remove_remains, replacing
+from ..image_encoder import ImageEncoder
 from ..notices import quiet
 from ..tasks import make_experiment
-from ..tasks.settings import ImageOptimSettings, Settings, changed
-from .callbacks import Bar, MetricsTable, Rounds, WholeFiles
+from ..tasks.settings import Settings, changed
+from ..tasks.trivial import trivial_loss
+from ..tensors import keep_freed_memory
+from ..trunks import ResNetTrunk
 from .module import TrainingModule
-from .public_weights import load_public_weights
+from .pace import paced
 from .run_folder import (
     load_run,
     load_weights,
@@ -36,8 +33,12 @@ from .run_folder import (
     write_model,
 )
 from .run_lock import LOCK, locked, refuse_locked
+from .step_cost import check_cost, step_cost
+from .summary import commit, summary
+from .trainer import make_trainer
 
-LOGGERS = ("tensorboard", "wandb", "mlflow", "none")
+WIDTH = 64
+"""Of a ResNet-18."""
 ONE_PROCESS = {"trainer.accelerator": "auto", "trainer.devices": 1, "trainer.nodes": 1}
 """Where a run is evaluated unless asked otherwise: it may have been trained on machines that this one is not."""
 
@@ -55,9 +56,13 @@ def train(
     if resume and (out / "result.json").exists():
         return read_result(out)
 
+    keep_freed_memory()
     commit()  # asked now: the files may change while they train
     torch.manual_seed(mixed_seed(settings.seed, 0))
     module = TrainingModule(make_experiment(settings), settings)
+    check_cost(module.experiment)
+    if not quiet and speaks() and (cost := step_cost(module.experiment)) is not None:
+        print(cost, file=sys.stderr)
     last, best = (out / "checkpoints" / name for name in ("last.ckpt", "best.ckpt"))
     going_on = resume and last.exists()
     if not going_on:
@@ -78,6 +83,12 @@ def train(
         if settings.optim.start is None and not going_on:
             module.experiment.prepare(module.data("train"))
         _check_parts(module, trainer.world_size)
+        if settings.optim.budget is not None and not going_on:
+            if trainer.world_size > 1:
+                raise UsageError("optim.budget is for trainings in one process: leave trainer.devices at 1")
+            settings = paced(module, lambda short: make_trainer(short, None, None, quiet=True))
+            module.settings = module.experiment.settings = settings
+            trainer = make_trainer(settings, out, module.experiment.monitor, quiet)
         if trainer.is_global_zero:
             if not held:
                 lock.enter_context(locked(out))
@@ -96,7 +107,8 @@ def train(
             if going_on and not module.began and not elsewhere:
                 raise _damaged(last, error) from error
             raise
-        if module.experiment.monitor is not None and best.exists():
+        # Of a budget the last weights count: where val is also what is tested on, none may be chosen by it.
+        if module.experiment.monitor is not None and best.exists() and settings.optim.budget is None:
             try:
                 weights = torch.load(best, map_location="cpu", weights_only=True)["state_dict"]
                 module.load_state_dict(weights, strict=False)
@@ -104,7 +116,8 @@ def train(
                 raise _damaged(best, error) from error
         module.concludes = True
         (metrics,) = trainer.test(module, verbose=False)
-        result = summary(settings, trainer.global_step, module.seconds, metrics)
+        result = summary(settings, trainer.global_step, module.seconds, metrics, round(module.cpu_seconds, 1))
+        result["trivial_loss"] = trivial_loss(module.experiment.cpu())
         if trainer.is_global_zero:
             write_model(module.experiment, out)
             with replacing(out / "result.json") as temporary:
@@ -135,7 +148,7 @@ def evaluate(run: Path, overrides: dict[str, Any] | None = None) -> dict[str, fl
     settings, experiment = load_run(run, overrides)
     settings = changed(settings, {**ONE_PROCESS, **(overrides or {})})
     module = TrainingModule(experiment, settings)
-    with _calm():
+    with _calm(), asked(f"{run} cannot be evaluated"):
         (metrics,) = make_trainer(settings, None, None, quiet=True).test(module, verbose=False)
     return {name.removeprefix("test/"): value for name, value in metrics.items()}
 
@@ -167,95 +180,37 @@ def _check_parts(module: TrainingModule, processes: int) -> None:
             raise UsageError(f"{name} is {count}, to be shared by {processes} processes: use fewer trainer.devices")
 
 
-def make_trainer(settings: Settings, out: Path | None, monitor: str | None, quiet: bool) -> L.Trainer:
-    """Lightning's trainer; without a folder it only evaluates."""
-    s = settings.trainer
-    callbacks: list[Any] = [] if quiet else [Bar()]
-    if out is not None:
-        callbacks.append(Rounds(out / "checkpoints", MetricsTable(out / "metrics.csv"), monitor))
-    logger = False if out is None else make_logger(s.logger, out)
+def load_public_weights(experiment: nn.Module, settings: Settings) -> None:
+    """Give the image encoder or reader of an experiment the weights in the file `net.weights`, where there is one."""
+    net: Any = settings.net
+    path = getattr(net, "weights", None)
+    if path is None:
+        return
+    eyes = next((part for part in experiment.modules() if isinstance(part, ImageEncoder | ResNetTrunk)), None)
+    if eyes is None:
+        raise UsageError(f"net.weights is for models that read images with a ResNet-18, which {settings.model} is not")
+    if net.width != WIDTH:
+        raise UsageError(f"net.weights are those of a ResNet-18, whose width is {WIDTH}: set net.width={WIDTH}")
+    if settings.optim.start is not None:
+        raise UsageError("optim.start and net.weights are both what training begins with: give one of them")
     try:
-        return L.Trainer(
-            max_epochs=math.ceil(settings.optim.steps / s.round),
-            accelerator=s.accelerator,
-            devices=s.devices,
-            num_nodes=s.nodes,
-            strategy=_strategy(settings),
-            precision=s.precision,  # type: ignore[arg-type]
-            logger=logger,
-            callbacks=callbacks,
-            enable_checkpointing=out is not None,
-            enable_progress_bar=not quiet,
-            enable_model_summary=False,
-            limit_val_batches=None if monitor is not None else 0,
-            num_sanity_val_steps=0,
-            reload_dataloaders_every_n_epochs=1,
-            use_distributed_sampler=False,
-            plugins=WholeFiles(),
-            default_root_dir=out,
-            log_every_n_steps=1,
-        )
-    except (MisconfigurationException, ValueError, RuntimeError) as error:  # what Lightning says to a machine unlike it
-        reason = " ".join(str(error).split())[:200]
-        raise UsageError(f"trainer.accelerator, devices, nodes or precision cannot be had here: {reason}") from None
+        eyes.load_resnet18(_read_state(Path(path)))
+    except ValueError as error:
+        raise UsageError(f"net.weights={path}: {error}") from None
 
 
-def _strategy(settings: Settings) -> str:
-    """Processes that train together must be told that some weights learn nothing while others come first."""
-    several = settings.trainer.devices != 1 or settings.trainer.nodes > 1
-    rests = isinstance(settings.optim, ImageOptimSettings) and settings.optim.sets_first > 0
-    return "ddp_find_unused_parameters_true" if several and rests else "auto"
-
-
-def make_logger(name: str | None, out: Path) -> Any:
-    from lightning.pytorch import loggers
-
-    if name is None:
-        return False
-    makers = {
-        "tensorboard": lambda: loggers.TensorBoardLogger(out, "", "tensorboard", default_hp_metric=False),
-        "wandb": lambda: loggers.WandbLogger(save_dir=out, project="setpred"),
-        "mlflow": lambda: loggers.MLFlowLogger("setpred", save_dir=str(out / "mlflow")),
-    }
-    if name not in makers:
-        raise unknown("trainer.logger", name, LOGGERS)
+def _read_state(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file of safetensors or of a state dict of torch; nothing in it is run."""
+    if not path.is_file():
+        raise ValueError("there is no such file")
     try:
-        return makers[name]()
-    except ModuleNotFoundError:
-        raise UsageError(f"trainer.logger={name} needs its package: pip install {name}") from None
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
 
-
-def summary(settings: Settings, steps: int, seconds: float, metrics: Any) -> dict[str, Any]:
-    """What a result says about a run."""
-    return {
-        "task": settings.task,
-        "model": settings.model,
-        "preset": settings.preset,
-        "seed": settings.seed,
-        "steps": steps,
-        "seconds": round(seconds, 1),
-        "metrics": {name.removeprefix("test/"): value for name, value in metrics.items()},
-        "versions": {
-            "setpred": __version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-        "hardware": f"{os.cpu_count()} cores, {platform.machine()}, {torch.get_num_threads()} threads"
-        + (f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""),
-        "commit": commit(),
-    }
-
-
-@cache
-def commit() -> str | None:
-    """The commit of the code that runs, with a + where files were changed since."""
-
-    def git(*words: str) -> str:
-        where = Path(__file__).parent
-        return subprocess.run(["git", "-C", where, *words], capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        git("ls-files", "--error-unmatch", Path(__file__).name)  # a package may be installed inside another repository
-        return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return None
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        if all(isinstance(value, Tensor) for value in state.values()):
+            return dict(state)
+    except Exception:  # a damaged file can be anything
+        pass
+    raise ValueError("cannot be read: give safetensors, or a state dict of torch")

@@ -4,7 +4,6 @@ A folder holds `config.yaml`, `metrics.csv`, `checkpoints/`, `model.safetensors`
 model where it has one, and last of all `result.json`.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,16 @@ from torch import nn
 from ..errors import UsageError
 from ..files import replacing
 from ..predictor import SetPredictor
-from ..pretrained import WEIGHTS, describe, write_weights
+from ..pretrained import WEIGHTS, check_numbers, describe, write_weights
 from ..pretrained import write_config as write_recipe
 from ..recipes import build
 from ..tasks.experiment import Experiment
 from ..tasks.old_spellings import read_settings, renamed
 from ..tasks.settings import NAMES, Settings, changed, flatten, to_dict
 from ..tasks.task import find_task, make_experiment, refuse_idle
-from ..values import read_yaml
+from ..values import read_json, read_yaml
 
-HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.logger")
+HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.logger", "trainer.memory")
 """Where and how a run is computed and watched, not what it computes."""
 OF_TRAINING = ("net.pool", "net.relation", "net.shared", "net.weights", "optim.", "adjoint", "data.train")
 """Of a finished run these change nothing, or what its weights mean."""
@@ -90,7 +89,9 @@ def load_weights(experiment: Experiment, run: Path, to_train: bool = False) -> N
     """Give an experiment the weights of a finished run."""
     check_weights(experiment, run, to_train)
     model, stored = experiment.as_predictor() or experiment, load_file(run / WEIGHTS)
-    model.load_state_dict({now: stored[name] for now, name in _names(model, stored).items()}, strict=False)
+    weights = {now: stored[name] for now, name in _names(model, stored).items()}
+    check_numbers(weights, model, run / WEIGHTS)
+    model.load_state_dict(weights, strict=False)
 
 
 def check_weights(experiment: Experiment, run: Path, to_train: bool = False) -> None:
@@ -148,13 +149,13 @@ def read_result(run: Path) -> dict[str, Any]:
     """What `result.json` of a finished run says."""
     path = run / "result.json"
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))
+        result = read_json(path.read_bytes())
         values = result["metrics"].values()
         if not all(value is None or isinstance(value, int | float) for value in values):
             raise TypeError("metrics holds what is no number")
     except FileNotFoundError:
         raise UsageError(f"{run} holds no result.json: the run has not finished, go on with --resume") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} is damaged: {str(error)[:200]}") from None
     return result
 
@@ -162,11 +163,17 @@ def read_result(run: Path) -> dict[str, Any]:
 def resumed_as_asked(settings: Settings, asked: Mapping[str, Any], run: Path) -> Settings:
     """The settings of a run to go on with, which must be what is asked for; it may go on elsewhere."""
     asked = renamed(asked, settings)
+    asked = {key: value for key, value in asked.items() if key not in decided_by_budget(settings)}
     written, wanted = (flatten(to_dict(s)) for s in (settings, changed(settings, asked)))
     for key in asked:
         if written.get(key) != wanted[key] and key not in HARMLESS:
             raise UsageError(f"{run} was started with {key}={written.get(key)}, not {wanted[key]}: resume it as it was")
     return changed(settings, {key: asked[key] for key in HARMLESS if key in asked})
+
+
+def decided_by_budget(settings: Settings) -> tuple[str, ...]:
+    """What a training finds out by itself, where it has a budget."""
+    return () if settings.optim.budget is None else ("optim.steps", "trainer.round")
 
 
 def what_counts(settings: Settings) -> dict[str, Any]:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = 4
+DRAWN = 500
+"""So many objects of an example are drawn: thousands would take minutes and cover each other."""
 LINES = 7
 """Objects in words; of more only the first are told."""
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BROWN)
@@ -141,6 +143,8 @@ def example_figure(
     )
     for column, (title, given, things, size) in enumerate(zip(titles, inputs, objects, sizes, strict=True)):
         count = f"{len(things)} object{'' if len(things) == 1 else 's'}"
+        if len(things) > DRAWN:
+            things, count = things[:DRAWN], f"{DRAWN} of {count}"
         axes[0][column].set_title(plain(f"{title}: {count}"), fontsize=8.5, fontweight="normal")
         _draw_input(axes[0][column], kind, given, size)
         if marked:

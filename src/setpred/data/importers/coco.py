@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from ...schema import Category, Real, Schema
-from ...values import finite, short
+from ...values import finite, read_json, short
 from ..inputs import image_size, path_inside
 from ..records import DataError, Problems
 from .write import Imported, image_name, write_folder
@@ -48,11 +47,11 @@ def from_coco(json_path: str | Path, images_dir: str | Path, out: str | Path, va
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_bytes().decode())
+        content = read_json(path.read_bytes())
     except OSError as error:
         raise DataError(path, [f"cannot be read ({error.strerror}): check the path"]) from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(path, [f"not JSON ({getattr(error, 'msg', 'wrong text')}): give a COCO file"]) from None
+    except ValueError as error:
+        raise DataError(path, [str(error)]) from None
     keys = ("images", "annotations", "categories")
     if not isinstance(content, dict) or not all(isinstance(content.get(key), list) for key in keys):
         raise DataError(path, [f"needs the lists {', '.join(keys)}: give a COCO detection file"])

@@ -57,7 +57,7 @@ def write_folder(
     ranked = sorted(records, key=lambda record: hashlib.sha256(str(record["id"]).encode("utf-8", "replace")).digest())
     held_out = min(max(round(val * len(records)), 1), len(records) - 1)
     chosen = {record["id"] for record in ranked[:held_out]}
-    with _whole_folder(out) as folder:
+    with whole_folder(out) as folder:
         (folder / "schema.yaml").write_text(schema_text(schema), encoding="utf-8")
         for split in ("train", "val"):
             with (folder / f"{split}.jsonl").open("w", encoding="utf-8") as file:
@@ -72,7 +72,7 @@ def write_folder(
 
 
 @contextmanager
-def _whole_folder(out: Path) -> Iterator[Path]:
+def whole_folder(out: Path) -> Iterator[Path]:
     """A temporary folder beside `out` that takes its name at the end, or vanishes."""
     folder = None
     try:

@@ -31,23 +31,36 @@ export function slider({ id, name, hint, min, max, step, value, show = String, l
   return { element: html("label", { class: "slider", for: id }, html("span", {}, name), input, output), input, set };
 }
 
+// A button that copies a text, and says so.
+export function copyButton(name, text, attributes) {
+  const button = html("button", attributes, name);
+  button.addEventListener("click", async () => {
+    await copy(text());
+    button.textContent = "Copied";
+    setTimeout(() => (button.textContent = name), 1500);
+  });
+  return button;
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Only secure pages have a clipboard; any page may copy what is selected.
+    const field = html("textarea", { class: "unseen" }, text);
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+}
+
 // The code of a page, folded away, with a button that copies it.
 export function showCode(id, text) {
   const box = byId(id);
   if (!box.firstChild) {
-    const copy = html("button", { class: "copy" }, "Copy");
-    copy.addEventListener("click", async () => {
-      const code = box.querySelector("code").textContent;
-      try {
-        await navigator.clipboard.writeText(code);
-      } catch {
-        getSelection().selectAllChildren(box.querySelector("code"));
-        document.execCommand("copy");
-      }
-      copy.textContent = "Copied";
-      setTimeout(() => (copy.textContent = "Copy"), 1500);
-    });
-    box.append(html("summary", {}, "Python that makes this"), copy, html("pre", {}, html("code", {})));
+    const button = copyButton("Copy", () => box.querySelector("code").textContent, { class: "copy" });
+    box.append(html("summary", {}, "Python code that makes this"), button, html("pre", {}, html("code", {})));
   }
   box.querySelector("code").textContent = text;
 }

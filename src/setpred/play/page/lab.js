@@ -1,8 +1,12 @@
 // The equivariance lab: permute before the function, or after it.
-import { newest, post } from "./api.js";
-import { byId, html, showCode, svg } from "./dom.js";
+import { byId, copyButton, html, showCode } from "./dom.js";
+import { compare, groupsOf, permuted, verdict } from "./equivariance.js";
+import { Lanes } from "./lanes.js";
+import { FUNCTIONS } from "./setfunctions.js";
+import { labCode } from "./snippets.js";
 
 const MOST = 6;
+const FARTHEST = 100;
 // Equal elements share a letter and a tint.
 const TINTS = ["#56b4e9", "#e69f00", "#2fc79a", "#cc79a7", "#f0e442", "#b9c2cc"];
 const BEGIN = {
@@ -10,139 +14,148 @@ const BEGIN = {
   2: [[0, 0], [0, 0], [0, 0], [0.5, -0.5]],
 };
 
-export function startLab({ subjects }) {
-  const state = { subject: "push_apart", X: copy(BEGIN[1]), order: [2, 1, 0] };
+export function startLab(_, address, write) {
+  const state = { f: "push_apart", X: copy(BEGIN[1]), P: [2, 1, 0], repaired: false };
   const list = html("div", { class: "elements" });
   const order = html("div", { class: "buttons", id: "lab-order" });
+  const about = html("p", { class: "quiet", id: "lab-about" });
+  const lanes = new Lanes(byId("lab-lanes"), tint);
+  const verdicts = new Map();
 
-  const look = newest(
-    (asked) => post("/api/lab", asked),
-    (answer, asked) => {
-      verdict(answer, asked);
-      byId("lab-table").replaceChildren(comparison(answer, asked));
-      showCode("lab-code", answer.code);
-    },
-  );
-  const changed = () => {
-    draw();
-    look(structuredClone(state));
-  };
-
-  const choice = html("select", { id: "lab-subject" },
-    ...Object.entries(subjects).map(([name, { title }]) => html("option", { value: name }, title)));
+  const choice = html("select", { id: "lab-function" },
+    ...Object.entries(FUNCTIONS).map(([name, { title }]) => html("option", { value: name }, title)));
   choice.addEventListener("change", () => {
-    const before = subjects[state.subject].dim;
-    state.subject = choice.value;
-    const { dim } = subjects[state.subject];
-    if (dim !== before) {
+    const { dim } = FUNCTIONS[choice.value];
+    if (dim !== FUNCTIONS[state.f].dim) {
       state.X = copy(BEGIN[dim]);
-      state.order = reversal(state.X.length);
+      state.P = reversal(state.X.length);
     }
+    state.f = choice.value;
     changed();
   });
+  const choices = html("div", { class: "buttons", id: "lab-second", role: "group", "aria-label": "Permutation of the second lane" });
+
+  function changed() {
+    const { f, dim, code, about: words } = FUNCTIONS[state.f];
+    const { X, P } = state;
+    const found = compare(f, X, P);
+    if (found.equal || !found.p2) state.repaired = false;
+    choice.value = state.f;
+    about.textContent = words;
+    draw();
+    const key = `${state.f} ${X.length}`;
+    if (!verdicts.has(key)) verdicts.set(key, verdict(f, X.length, dim));
+    tell(found, verdicts.get(key));
+    const second = state.repaired ? found.p2 : P;
+    lanes.load({ X, ...found, order: P, second, letters: lettersOf(X), ranked: state.f === "sort_jacobian" });
+    byId("lab-numbers").replaceChildren(comparison(found, state));
+    showCode("lab-code", labCode(code, X, P));
+    write(`f=${state.f}&X=${X.map((row) => row.join(",")).join(";")}&P=${P.join(",")}${state.repaired ? "&second=P2" : ""}`);
+  }
+
+  function tell(found, { words, tried, witness }) {
+    const { P } = state;
+    byId("verdict").textContent = words;
+    byId("lab-cause").textContent = found.equal
+      ? "Here f(PX) and Pf(X) are the same: both lanes end alike."
+      : found.p2
+        ? `Here f(PX) ≠ Pf(X). But P₂ = [${found.p2.join(", ")}] works in the second lane: P₂X is the same as PX, and P₂f(X) is f(PX). Only equal elements have changed places.`
+        : `Here f(PX) ≠ Pf(X), and no P₂ with P₂X = PX makes the lanes end alike: the best one is off by ${found.deviation.toPrecision(2)}.`;
+    const at = witness && `X = [${witness.X.map((row) => `[${row.map((v) => Number(v.toPrecision(3))).join(", ")}]`).join(", ")}] and P = [${witness.order.join(", ")}]`;
+    byId("lab-tried").textContent = `The verdict comes from ${tried} pairs of a multiset of ${P.length} elements and a permutation, most of them with equal elements. ` +
+      (!witness ? "For all of them f(PX) is Pf(X)." : `For example, at ${at}, f(PX) is not Pf(X), ${witness.p2 ? "but a P₂ makes them agree." : "and no P₂ makes them agree."}`);
+    const option = (name, repaired) => html("button", { "aria-pressed": String(state.repaired === repaired), id: `lab-${name}`, onclick: () => { state.repaired = repaired; changed(); } }, name === "p" ? "P" : "P₂");
+    choices.replaceChildren(html("span", { class: "quiet" }, "Second lane uses"), option("p", false), option("p2", true));
+    choices.hidden = found.equal || !found.p2;
+  }
 
   function draw() {
-    const letters = groups(state.X);
+    const letters = lettersOf(state.X);
     list.replaceChildren(...state.X.map((element, i) => row(element, i, letters)));
     order.replaceChildren(
-      ...state.order.map((from, place) => html("button", {
+      ...state.P.map((from, place) => html("button", {
         title: "Swap with the next", "aria-label": `place ${place}: element ${from}; swap with the next`,
         onclick: () => {
-          const next = (place + 1) % state.order.length;
-          [state.order[place], state.order[next]] = [state.order[next], state.order[place]];
+          const next = (place + 1) % state.P.length;
+          [state.P[place], state.P[next]] = [state.P[next], state.P[place]];
           changed();
         },
       }, String(from))),
-      html("button", { id: "lab-shuffle", onclick: () => { state.order = shuffled(state.order); changed(); } }, "Shuffle"),
-      html("button", { id: "lab-reverse", onclick: () => { state.order = reversal(state.X.length); changed(); } }, "Reverse"),
+      html("button", { id: "lab-shuffle", onclick: () => { state.P = shuffled(state.P); changed(); } }, "Shuffle"),
+      html("button", { id: "lab-reverse", onclick: () => { state.P = reversal(state.X.length); changed(); } }, "Reverse"),
     );
   }
 
+  const resized = () => {
+    state.P = reversal(state.X.length);
+    changed();
+  };
+
   function row(element, i, letters) {
     const fields = element.map((value, axis) => {
-      const input = html("input", { type: "number", step: 0.5, min: -100, max: 100, value, "aria-label": `element ${i}, number ${axis}` });
+      const input = html("input", { type: "number", step: 0.5, min: -FARTHEST, max: FARTHEST, value, "aria-label": `element ${i}, number ${axis}` });
       input.addEventListener("change", () => {
         const number = Number(input.value);
         if (input.value === "" || !Number.isFinite(number)) return draw();
-        state.X[i][axis] = Math.max(-100, Math.min(100, number));
+        state.X[i][axis] = limited(number);
         changed();
       });
       return input;
     });
     return html("div", { class: "element" }, badge(letters[i], i), ...fields,
-      html("button", { "aria-label": `Duplicate element ${i}`, title: "Duplicate", disabled: state.X.length >= MOST, onclick: () => {
-        state.X.splice(i + 1, 0, [...element]);
-        state.order = reversal(state.X.length);
-        changed();
-      } }, "×2"),
-      html("button", { "aria-label": `Remove element ${i}`, title: "Remove", disabled: state.X.length <= 2, onclick: () => {
-        state.X.splice(i, 1);
-        state.order = reversal(state.X.length);
-        changed();
-      } }, "−"));
+      html("button", { "aria-label": `Duplicate element ${i}`, title: "Duplicate", disabled: state.X.length >= MOST,
+        onclick: () => { state.X.splice(i + 1, 0, [...element]); resized(); } }, "×2"),
+      html("button", { "aria-label": `Remove element ${i}`, title: "Remove", disabled: state.X.length <= 2,
+        onclick: () => { state.X.splice(i, 1); resized(); } }, "−"));
   }
 
   byId("lab-input").append(
-    html("label", { class: "buttons" }, html("strong", {}, "f"), choice),
-    html("p", { class: "quiet" }, "X, a multiset: equal elements have the same letter."), list,
-    html("p", { class: "quiet" }, "P, the order it is put in: click a number to swap it with the next."), order);
-  changed();
+    html("label", { class: "buttons" }, html("strong", {}, "f"), choice), about,
+    html("p", {}, html("strong", {}, "X"), ", a multiset. Equal elements have the same letter and colour."), list,
+    html("p", {}, html("strong", {}, "P"), ", the order that X is put in. Click a number to swap it with the next."), order,
+    copyButton("Copy link", () => location.href));
+  byId("lab-lanes").prepend(choices);
+
+  function restore(params) {
+    const f = Object.hasOwn(FUNCTIONS, params.get("f")) ? params.get("f") : "push_apart";
+    const { dim } = FUNCTIONS[f];
+    const X = (params.get("X") ?? "").split(";").slice(0, MOST).map((pair) => pair.split(",").map(Number));
+    const valid = X.length >= 2 && X.every((element) => element.length === dim && element.every(Number.isFinite));
+    state.f = f;
+    state.X = valid ? X.map((element) => element.map(limited)) : copy(BEGIN[dim]);
+    const P = (params.get("P") ?? "").split(",").map(Number);
+    const isOrder = [...P].sort((a, b) => a - b).join() === state.X.map((_, i) => i).join();
+    state.P = isOrder ? P : reversal(state.X.length);
+    state.repaired = params.get("second") === "P2";
+    changed();
+  }
+  restore(address);
+  return restore;
 }
 
-function verdict(answer, { X, order }) {
-  const cause = answer.equal
-    ? "Here f(PX) and Pf(X) are the same: P₂ = P."
-    : answer.p2
-      ? `Here f(PX) ≠ Pf(X), but P₂ = [${answer.p2.join(", ")}] works: P₂X is PX, and P₂f(X) is f(PX). Only equal elements have changed places.`
-      : `Here f(PX) ≠ Pf(X), and no P₂ with P₂X = PX repairs it: the best is off by ${answer.deviation.toPrecision(2)}.`;
-  byId("lab-verdict").replaceChildren(
-    html("p", { class: "verdict", id: "verdict" }, answer.verdict),
-    html("p", { id: "lab-cause" }, cause),
-    plot(X, answer.out),
-    html("details", {}, html("summary", {}, "What the check tried"), html("pre", {}, answer.report)));
-}
-
-// Where each element goes: scalars on two lines, points in a plane.
-function plot(X, out) {
-  if (out[0].length > 2) return html("p", { class: "quiet" }, `Each f(x) has ${out[0].length} numbers: the one-hot rank.`);
-  const letters = groups(X);
-  const flat = X[0].length === 1;
-  const at = (level) => (element) => (flat ? [element[0], level] : [element[0], -element[1]]);
-  const from = X.map(at(0));
-  const to = out.map(at(1));
-  const reach = Math.max(1, ...[...from, ...to].flatMap(([x, y]) => (flat ? [Math.abs(x)] : [Math.abs(x), Math.abs(y)])));
-  const x0 = (x) => 240 + (x / reach) * (flat ? 200 : 92);
-  const y0 = (y) => (flat ? 36 + 88 * y : 105 + (y / reach) * 92);
-  return svg("svg", { class: "lab-plot", viewBox: `0 0 480 ${flat ? 160 : 210}`, role: "img", "aria-label": "Where f takes each element" },
-    ...(flat ? [svg("text", { x: 4, y: 40 }, "X"), svg("text", { x: 4, y: 128 }, "f(X)")] : []),
-    ...from.map(([x, y], i) => svg("line", { x1: x0(x), y1: y0(y), x2: x0(to[i][0]), y2: y0(to[i][1]) })),
-    ...from.map(([x, y], i) => svg("circle", { cx: x0(x), cy: y0(y), r: 6, fill: "none", stroke: tint(letters[i]), "stroke-width": 3 })),
-    ...to.map(([x, y], i) => svg("circle", { cx: x0(x), cy: y0(y), r: 7, fill: tint(letters[i]) })));
-}
-
-function comparison(answer, { X, order }) {
-  const letters = groups(X);
-  const shown = (element) => (element.length > 2 ? element.map((v) => Math.round(v)).join(" ") : element.map((v) => v.toFixed(2)).join(", "));
+function comparison({ out, ofPermuted, p2 }, { X, P }) {
+  const letters = lettersOf(X);
+  const shown = (element) => (element.length > 2 ? element.join(" ") : element.map((v) => v.toFixed(2)).join(", "));
   const same = (a, b) => a.every((v, i) => Math.abs(v - b[i]) < 2e-3);
   const heads = ["place", "PX", "f(PX)", "P f(X)", "", "P₂ f(X)", ""];
+  const after = permuted(out, P);
   return html("div", { class: "scroll" }, html("table", { id: "lab-comparison" },
     html("thead", {}, html("tr", {}, ...heads.map((word) => html("th", { scope: "col" }, word)))),
-    html("tbody", {}, ...order.map((from, place) => {
-      const left = answer.of_permuted[place];
-      const right = answer.permuted[place];
-      const repaired = answer.p2 ? answer.out[answer.p2[place]] : null;
+    html("tbody", {}, ...P.map((from, place) => {
+      const left = ofPermuted[place];
+      const repaired = p2 ? out[p2[place]] : null;
       const judged = (ok) => html("td", { class: ok ? "right-word" : "wrong-word" }, ok ? "=" : "≠");
       return html("tr", { class: "lab-row" },
         html("td", {}, String(place)),
         html("td", {}, badge(letters[from], from), ` ${shown(X[from])}`),
         html("td", {}, shown(left)),
-        html("td", {}, shown(right)), judged(same(left, right)),
+        html("td", {}, shown(after[place])), judged(same(left, after[place])),
         html("td", {}, repaired ? shown(repaired) : "none"), repaired ? judged(same(left, repaired)) : html("td", {}, ""));
     }))));
 }
 
 function badge(letter, index) {
-  const mark = html("span", { class: "group", title: `element ${index}` }, letter);
+  const mark = html("span", { class: "group", title: `element ${index}` }, `${letter}${"₀₁₂₃₄₅"[index]}`);
   mark.style.background = tint(letter);
   return mark;
 }
@@ -150,14 +163,12 @@ function badge(letter, index) {
 const tint = (letter) => TINTS[letter.charCodeAt(0) - 97];
 const copy = (X) => X.map((element) => [...element]);
 const reversal = (n) => Array.from({ length: n }, (_, i) => n - 1 - i);
+const limited = (value) => Math.max(-FARTHEST, Math.min(FARTHEST, value));
 
-function groups(X) {
-  const seen = [];
-  return X.map((element) => {
-    const key = element.join();
-    if (!seen.includes(key)) seen.push(key);
-    return String.fromCharCode(97 + seen.indexOf(key));
-  });
+function lettersOf(X) {
+  const groups = groupsOf(X);
+  const firsts = [...new Set(groups)];
+  return groups.map((first) => String.fromCharCode(97 + firsts.indexOf(first)));
 }
 
 function shuffled(order) {

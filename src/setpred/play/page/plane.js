@@ -1,7 +1,9 @@
 // A plane of points: where a decoder is, where it should be, and which belongs to which. y points up.
+import { short } from "./chart.js";
 import { svg } from "./dom.js";
 
 const NEAR = 0.03;
+const EDGE = 3.1;
 
 export class Plane {
   constructor(element, name, radius = 0.13) {
@@ -13,47 +15,71 @@ export class Plane {
     this.points = svg("g", { class: `found ${name}` });
     this.counts = svg("g", { class: "counts" });
     element.append(axes(), this.links, this.trails, this.targets, this.points, this.counts);
+    this.element = element;
   }
 
-  // `way` holds frames and pairs of every iteration, `target` the points that should be found.
-  load(way, target) {
-    this.way = way;
+  // `descent` holds frames, pairs, inner loss and error of every iteration, `target` the points that should be found.
+  load(descent, target) {
+    this.descent = descent;
     this.target = target;
-    this.targets.replaceChildren(...target.map(([x, y]) => svg("circle", { cx: x, cy: -y, r: this.radius * 1.35 })));
+    this.best = best(descent);
+    const rings = piles(target).flatMap(({ place: [x, y], members }) =>
+      members.slice(1, 3).map((_, k) => svg("circle", { cx: x, cy: -y, r: this.radius * (1.95 + 0.6 * k) })));
+    this.targets.replaceChildren(...target.map(([x, y]) => svg("circle", { cx: x, cy: -y, r: this.radius * 1.35 })), ...rings);
   }
 
   at(t) {
-    if (!this.way) return;
-    const { frames, pairs } = this.way;
-    const before = Math.min(Math.floor(t), frames.length - 1);
+    if (!this.descent) return;
+    const { frames, pairs } = this.descent;
+    const lost = isLost(this.descent, Math.min(Math.floor(t), frames.length - 1));
+    this.element.classList.toggle("lost", lost);
+    const shown = lost ? this.best : t;
+    const before = Math.min(Math.floor(shown), frames.length - 1);
     const after = Math.min(before + 1, frames.length - 1);
-    const share = t - before;
+    const fraction = shown - before;
     const now = frames[before].map((point, i) => {
       const next = frames[after][i];
-      if (point[0] === null) return null;
-      return next[0] === null ? point : [point[0] + share * (next[0] - point[0]), point[1] + share * (next[1] - point[1])];
+      return next[0] === null || lost ? point : point.map((value, axis) => value + fraction * (next[axis] - value));
     });
-    const there = now.map((point, i) => [point, i]).filter(([point]) => point !== null);
-    this.points.replaceChildren(...there.map(([[x, y]]) => mark(this.name, x, -y, this.radius)));
+    this.points.replaceChildren(...now.map(([x, y]) => mark(this.name, x, -y, this.radius)));
     this.links.replaceChildren(
-      ...there.flatMap(([[x, y], i]) => {
+      ...now.flatMap(([x, y], i) => {
         const goal = this.target[pairs[before]?.[i]];
         return goal ? [svg("line", { x1: x, y1: -y, x2: goal[0], y2: -goal[1] })] : [];
       }),
     );
     this.trails.replaceChildren(
-      ...there.map(([[x, y], i]) => {
-        const from = Math.max(0, before - 24);
-        const past = frames.slice(from, before + 1).map((frame) => frame[i]).filter(([a]) => a !== null);
+      ...now.map(([x, y], i) => {
+        const past = frames.slice(Math.max(0, before - 24), before + 1).map((frame) => frame[i]);
         return svg("path", { d: `M${[...past, [x, y]].map(([a, b]) => `${a} ${-b}`).join("L")}` });
       }),
     );
+    // Only the largest of several piles in one place is labelled.
+    const large = piles(now).sort((a, b) => b.members.length - a.members.length);
+    const apart = large.filter(({ place: [x, y] }, i) => large.slice(0, i).every(({ place: [a, b] }) => Math.hypot(x - a, y - b) > 0.5));
     this.counts.replaceChildren(
-      ...piles(there.map(([point]) => point)).map(([[x, y], many]) =>
-        svg("text", { x: x + this.radius * 1.6, y: -y - this.radius * 1.2 }, `×${many}`),
-      ),
+      ...apart.map(({ place: [x, y], members }) => {
+        const side = x > 1.9 ? -1 : 1;
+        const at = { x: x + side * this.radius * 1.6, y: -y - this.radius * 1.2, "text-anchor": side < 0 ? "end" : "start" };
+        return svg("text", at, `×${members.length}`);
+      }),
     );
   }
+}
+
+// The finite iterate of the lowest inner loss, which is all that a decoder can judge by.
+function best({ inner }) {
+  return inner.reduce((found, loss, t) => (loss !== null && (inner[found] === null || loss < inner[found]) ? t : found), 0);
+}
+
+// Whether iterate t is no number any more, or all of it lies outside the plane.
+const isLost = ({ frames }, t) =>
+  frames[t].every(([x, y]) => x === null || Math.abs(x) > EDGE || Math.abs(y) > EDGE);
+
+// What a caption says of iterate t.
+export function judged(descent, t) {
+  const lost = isLost(descent, t);
+  return lost ? `diverged; best ${short(descent.error[best(descent)])}` : `error ${short(descent.error[t])}`;
 }
 
 // Each model has a mark of its own as well as a colour.
@@ -66,15 +92,13 @@ export function mark(name, x, y, r) {
 export const axes = () =>
   svg("g", { class: "axes" }, svg("line", { x1: -3, x2: 3, y1: 0, y2: 0 }), svg("line", { x1: 0, x2: 0, y1: -3, y2: 3 }));
 
-// Points that lie on one another, with how many they are.
-function piles(points) {
+// Points that lie on one another: where, and which they are.
+export function piles(points) {
   const found = [];
-  for (const point of points) {
-    const pile = found.find(([[x, y]]) => Math.hypot(x - point[0], y - point[1]) < NEAR);
-    if (pile) pile[1] += 1;
-    else found.push([point, 1]);
-  }
-  // Only the largest of several piles in one place is labelled.
-  const large = found.filter(([, many]) => many > 1).sort((a, b) => b[1] - a[1]);
-  return large.filter(([[x, y]], i) => large.slice(0, i).every(([[a, b]]) => Math.hypot(x - a, y - b) > 0.5));
+  points.forEach((point, i) => {
+    const pile = found.find(({ place: [x, y] }) => Math.hypot(x - point[0], y - point[1]) < NEAR);
+    if (pile) pile.members.push(i);
+    else found.push({ place: point, members: [i] });
+  });
+  return found.filter(({ members }) => members.length > 1);
 }

@@ -4,17 +4,17 @@ import { html, slider } from "./dom.js";
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Player {
-  // `draw(t)` shows moment t, which may lie between two iterations.
-  constructor(id, draw) {
+  // `draw(t)` shows moment t, which may lie between two iterations; `speed` is iterations per second.
+  constructor(id, draw, { name = "iteration", show = (t) => `${t} / ${this.last}`, speed = null } = {}) {
     this.draw = draw;
+    this.speed = speed;
     this.last = 0;
     this.t = 0;
     this.playing = false;
     this.button = html("button", { class: "play", "aria-label": "Play" }, "▶");
     this.button.addEventListener("click", () => (this.playing ? this.stop() : this.play()));
     this.slider = slider({
-      id, name: "iteration", min: 0, max: 1, step: 1, value: 0,
-      show: (t) => `${t} / ${this.last}`,
+      id, name, min: 0, max: 1, step: 1, value: 0, show,
       live: (t) => { this.stop(); this.at(t); },
     });
     this.elements = [this.button, this.slider.element];
@@ -43,7 +43,7 @@ export class Player {
     let t = this.t >= this.last ? 0 : this.t;
     const run = (this.run = (now) => {
       if (!this.playing || this.run !== run) return;
-      const speed = Math.max(18, this.last / 4) / 1000;
+      const speed = (this.speed ?? Math.max(18, this.last / 4)) / 1000;
       t = Math.min(this.last, t + (before === null ? 0 : (now - before) * speed));
       before = now;
       this.at(t);

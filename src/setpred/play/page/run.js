@@ -1,8 +1,8 @@
 // Your run: its own examples, shown as its task asks for.
 import { get, newest } from "./api.js";
-import { Chart, short } from "./chart.js";
+import { Chart } from "./chart.js";
 import { byId, html, showCode, slider, svg } from "./dom.js";
-import { Plane } from "./plane.js";
+import { judged, Plane } from "./plane.js";
 import { Player } from "./player.js";
 import { SceneView } from "./sceneview.js";
 
@@ -20,7 +20,7 @@ export function startRun({ runs }) {
   const facts = html("p", { class: "quiet", id: "run-facts" });
   const body = html("div", { id: "run-body" });
   const show = newest(
-    () => get(`/api/runs/${chosen}/${Math.max(0, Math.floor(Number(number.value)) || 0)}?steps=${steps.input.value}`),
+    () => get(`/api/runs/${chosen}/${number.value}?steps=${steps.input.value}`),
     (answer) => {
       if (shown?.kind !== answer.kind) {
         body.replaceChildren();
@@ -45,15 +45,16 @@ export function startRun({ runs }) {
   const choice = html("select", { id: "run-choice", "aria-label": "Run" }, ...runs.map(({ name }, i) => html("option", { value: i }, name)));
   choice.addEventListener("change", () => { chosen = Number(choice.value); choose(); });
   const step = (by) => () => {
-    number.value = Math.min(runs[chosen].examples - 1, Math.max(0, Number(number.value) + by));
+    number.value = Math.min(runs[chosen].examples - 1, Math.max(0, Math.floor(Number(number.value) + by)));
     show();
   };
-  number.addEventListener("change", show);
+  number.addEventListener("change", step(0));
   root.append(html("div", { class: "run-layout" },
     html("div", { class: "buttons" }, choice,
-      html("button", { "aria-label": "Previous example", onclick: step(-1) }, "◀"),
-      html("label", {}, "example ", number),
-      html("button", { "aria-label": "Next example", id: "run-next", onclick: step(1) }, "▶"),
+      html("span", { class: "together" },
+        html("button", { "aria-label": "Previous example", onclick: step(-1) }, "◀"),
+        html("label", {}, "example ", number),
+        html("button", { "aria-label": "Next example", id: "run-next", onclick: step(1) }, "▶")),
       steps.element),
     facts, body));
   choose();
@@ -69,7 +70,7 @@ class PointsView {
     this.player = new Player("run-iteration", (t) => {
       this.plane.at(t);
       this.chart.at(t);
-      this.caption.textContent = `set error ${short(this.error?.[Math.round(t)])}`;
+      if (this.descent) this.caption.textContent = judged(this.descent, Math.round(t));
     });
     root.append(html("div", { class: "run-pair" },
       html("figure", { class: "card" }, html("figcaption", {}, html("strong", {}, "Set"), this.caption), surface),
@@ -80,7 +81,7 @@ class PointsView {
   }
 
   load(answer) {
-    this.error = answer.error;
+    this.descent = answer;
     this.plane.load(answer, answer.target);
     this.chart.load({ fs: answer.inner, sum: answer.error });
     this.player.load(answer.frames.length - 1);
@@ -156,7 +157,7 @@ class ObjectsView {
         const wanted = there[k] && !ok ? ` (${text(truth[k][field])})` : "";
         return html("td", {}, html("span", { class: ok ? null : "wrong-word" }, `${ok ? "" : "✗ "}${said}`), wanted);
       });
-      return [html("tr", {}, html("td", {}, presence[t][i].toFixed(2)), ...cells)];
+      return [html("tr", {}, html("td", {}, Math.max(0, Math.min(1, presence[t][i])).toFixed(2)), ...cells)];
     });
     if (places) this.marks.replaceChildren(...places[t].map((place, i) => this.mark(place, presence[t][i])));
     this.table.replaceChildren(html("table", {},

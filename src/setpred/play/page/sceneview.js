@@ -170,7 +170,7 @@ function line({ number, found, there, wrong, distance, right }, judged) {
     const { words } = there;
     const cells = WORDS.map((word) => html("td", {}, ...(word === "color" ? [paint(swatch(words), words)] : []), words[word]));
     return html("tr", { class: "missed" }, html("td", {}, String(number)), html("td", {}, "none"), ...cells,
-      html("td", {}, there.place.map((x) => x.toFixed(1)).join(", ")),
+      html("td", {}, placed(there.place)),
       html("td", { class: "wrong-word" }, "✗ missed"));
   }
   const bar = html("i");
@@ -187,6 +187,9 @@ function line({ number, found, there, wrong, distance, right }, judged) {
     html("td", {}, String(number)),
     html("td", {}, html("span", { class: "bar" }, bar), Math.max(0, Math.min(1, found.presence)).toFixed(2)),
     ...cells,
-    html("td", {}, found.place.map((x) => x.toFixed(1)).join(", ")),
+    html("td", {}, placed(found.place)),
     ...(judged ? [html("td", { class: right ? "right-word" : "wrong-word" }, verdict)] : []));
 }
+
+// Without the sign of a zero.
+const placed = (place) => place.map((x) => (Math.round(10 * x) / 10 + 0).toFixed(1)).join(", ");

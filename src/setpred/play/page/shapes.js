@@ -15,9 +15,31 @@ export const ring = (n) =>
     return [round(1.6 * Math.cos(angle)), round(1.6 * Math.sin(angle))];
   });
 
-export function twins(n) {
-  const some = random(Math.ceil(n / 2));
-  return Array.from({ length: n }, (_, i) => [...some[i >> 1]]);
+// Every point twice.
+export const doubled = (points) => points.flatMap((point) => [[...point], [...point]]);
+
+// A shape made of these points: n of them are the first n, and new ones where there are not enough.
+export function kept(points) {
+  const all = points.map((point) => [...point]);
+  return (n) => {
+    while (all.length < n) all.push(...random(1));
+    return all.slice(0, n).map((point) => [...point]);
+  };
+}
+
+// n points evenly along strokes, each a list of places.
+export function along(strokes, n) {
+  const segments = strokes.flatMap((stroke) => stroke.slice(1).map((end, i) => [stroke[i], end]));
+  const lengths = segments.map(([a, b]) => Math.hypot(b[0] - a[0], b[1] - a[1]));
+  const total = lengths.reduce((sum, length) => sum + length, 0);
+  return Array.from({ length: n }, (_, i) => {
+    let rest = (total * (i + 0.5)) / n;
+    let k = 0;
+    while (k < lengths.length - 1 && rest > lengths[k]) rest -= lengths[k++];
+    const [a, b] = segments[k];
+    const fraction = lengths[k] ? rest / lengths[k] : 0;
+    return [inside(a[0] + fraction * (b[0] - a[0])), inside(a[1] + fraction * (b[1] - a[1]))];
+  });
 }
 
 // Strokes in a box of 2 by 3, y upwards.
@@ -39,17 +61,6 @@ const DIGITS = [
   [[...arc(0, 0.6, 0.9, 0.9, 0, 360), ...arc(-0.5, 0.4, 1.4, 1.9, 0, -75)]],
 ];
 
-// n points evenly along the strokes of a digit.
-export function digit(which, n) {
-  const segments = DIGITS[which % 10].flatMap((stroke) => stroke.slice(1).map((end, i) => [stroke[i], end]));
-  const lengths = segments.map(([a, b]) => Math.hypot(b[0] - a[0], b[1] - a[1]));
-  const total = lengths.reduce((sum, length) => sum + length, 0);
-  return Array.from({ length: n }, (_, i) => {
-    let rest = (total * (i + 0.5)) / n;
-    let k = 0;
-    while (k < lengths.length - 1 && rest > lengths[k]) rest -= lengths[k++];
-    const [a, b] = segments[k];
-    const share = lengths[k] ? rest / lengths[k] : 0;
-    return [round(1.25 * (a[0] + share * (b[0] - a[0]))), round(1.25 * (a[1] + share * (b[1] - a[1])))];
-  });
-}
+// n points along the strokes of a digit.
+export const digit = (which, n) =>
+  along(DIGITS[which % 10].map((stroke) => stroke.map(([x, y]) => [1.25 * x, 1.25 * y])), n);

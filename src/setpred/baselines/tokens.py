@@ -1,0 +1,103 @@
+"""Inputs as tokens: the vectors that queries and slots look at, whatever the input is.
+
+Each is a module `inputs, given → tokens [batch, count, features], mask [batch, count] or None`.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from ..encoders import Standardized, checked_sets
+from ..letterbox import Size
+from ..proposals import place_grid
+from ..trunks import make_trunk, see
+
+Tokens = tuple[Tensor, Tensor | None]
+
+
+class ImageTokens(nn.Module):
+    """The places of the image reader's map, each a vector that knows where it is.
+
+    Args:
+        width: channels of the trunk's finest map.
+        patch: pixels a side of a column of the finest map.
+        features: numbers in a token.
+        canvas: width and height of the images it was trained on, for those who read files for it.
+        resnet: whether the trunk is a ResNet-18, of `width` 64, which can begin with public weights.
+    """
+
+    def __init__(
+        self, width: int = 32, patch: int = 4, features: int = 128, canvas: Size | None = None, resnet: bool = False
+    ) -> None:
+        super().__init__()
+        self.width, self.patch, self.features = width, patch, features
+        self.canvas = None if canvas is None else (canvas[0], canvas[1])
+        self.resnet = resnet
+        self.trunk = make_trunk(width, patch, resnet)
+        self.net = nn.Sequential(
+            nn.Linear(self.trunk.channels + 2, features),
+            nn.ReLU(),
+            nn.Linear(features, features),
+            nn.LayerNorm(features),
+        )
+
+    def forward(self, images: Tensor, given: Tensor | None = None) -> Tokens:
+        features, _ = see(self.trunk, images)
+        grid = place_grid(*features.shape[2:]).to(features).expand(features.shape[0], -1, -1, -1)
+        return self.net(torch.cat([features, grid], dim=1).flatten(2).mT), None
+
+
+class VectorTokens(nn.Module):
+    """A vector, read by a small network, as several tokens.
+
+    Args:
+        dim: numbers in a vector.
+        hidden: width of the network.
+        features: numbers in a token.
+        count: tokens.
+    """
+
+    def __init__(self, dim: int, hidden: int = 256, features: int = 128, count: int = 8) -> None:
+        super().__init__()
+        self.dim, self.hidden, self.features, self.count = dim, hidden, features, count
+        net = nn.Sequential(
+            nn.Linear(dim, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, count * features),
+            nn.Unflatten(1, (count, features)),
+            nn.LayerNorm(features),
+        )
+        self.read = Standardized(net, dim)
+
+    def forward(self, vectors: Tensor, given: Tensor | None = None) -> Tokens:
+        return self.read(vectors), None
+
+
+class SetTokens(nn.Module):
+    """A token for each element of a set, and one more, so that an empty set has a token, too; they see one another.
+
+    Args:
+        dim: numbers in an element.
+        size: elements of the largest set.
+        features: numbers in a token.
+        layers: of the Transformer encoder.
+    """
+
+    def __init__(self, dim: int, size: int, features: int = 128, layers: int = 2) -> None:
+        super().__init__()
+        self.dim, self.size, self.features, self.layers = dim, size, features, layers
+        self.embed = Standardized(nn.Linear(dim, features), dim)
+        self.whole = nn.Parameter(torch.randn(1, 1, features))
+        self.mix = nn.ModuleList(
+            nn.TransformerEncoderLayer(features, 4, 2 * features, dropout=0.0, batch_first=True, norm_first=True)
+            for _ in range(layers)
+        )
+
+    def forward(self, sets: Tensor, given: Tensor | None = None) -> Tokens:
+        sets = checked_sets(sets, self.dim, given)
+        tokens = torch.cat([self.whole.expand(sets.shape[0], -1, -1), self.embed(sets)], dim=1)
+        mask = None if given is None else torch.cat([torch.ones_like(given[:, :1]), given], dim=1)
+        for layer in self.mix:
+            tokens = layer(tokens, src_key_padding_mask=None if mask is None else ~mask)
+        return tokens, mask

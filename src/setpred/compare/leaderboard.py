@@ -1,0 +1,201 @@
+"""The table of a contest: what each model reached, and what it costs."""
+
+import csv
+import io
+import json
+import math
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+
+from ..errors import UsageError
+from ..files import replacing
+from ..paper.trainings import Outcome, read_outcome
+from ..paper.writers import spread
+from ..tasks import find_task, make_experiment
+from ..tasks.task import Task
+from ..tasks.trivial import trivial_scores
+from ..training.run_folder import load_run, read_config
+from .entrants import Contest, Entrant
+
+TIMED = 64
+"""Examples in a batch whose prediction is timed."""
+MEASURED = "measured.json"
+
+
+@dataclass
+class Row:
+    """A model: metrics of each finished seed, and what the first of them costs."""
+
+    model: str
+    metrics: dict[str, list[float]] = field(default_factory=dict)
+    seeds: int = 0
+    finished: int = 0
+    examples: int | None = None
+    """Training examples seen, mean over seeds."""
+    cpu_seconds: float | None = None
+    peak_megabytes: int | None = None
+    milliseconds: float | None = None
+    """Processor time of one prediction, in batches of `TIMED`."""
+    parameters: int | None = None
+    equivariance: str = ""
+    failure: str = ""
+
+    def mean(self, metric: str) -> float:
+        return fmean(self.metrics[metric]) if self.metrics.get(metric) else math.nan
+
+
+@dataclass
+class Leaderboard:
+    """The rows of a contest, best first; trivial answers stand among them."""
+
+    contest: Contest
+    kind: Task
+    rows: list[Row]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metric that counts, whole sets, those with equal elements, one precision, and the loss."""
+        known = dict.fromkeys(name for row in self.rows for name in row.metrics)
+        near = [name for name in known if name.startswith("ap_") and name != "ap_inf"]
+        chosen = [self.kind.metric, "accuracy", "accuracy_repeats", *near[1:2], "loss"]
+        return [name for name in dict.fromkeys(chosen) if name in known]
+
+    def markdown(self) -> str:
+        """The table, and what to know of it."""
+        names = [*self.metrics, "seeds", "examples seen", "CPU s", "ms/prediction", "MB", "parameters", "equivariance"]
+        lines = ["| model | " + " | ".join(names) + " |", "|---|" + "---:|" * (len(names) - 1) + "---|"]
+        lines += [f"| {row.model} | " + " | ".join(self.cells(row)) + " |" for row in self.rows]
+        notes = [f"{row.model}: {row.failure}." for row in self.rows if row.failure]
+        return "\n".join([f"### {self.title}", "", *lines, *(["", *notes] if notes else [])]) + "\n"
+
+    @property
+    def title(self) -> str:
+        problem = self.kind.problem(self.contest.entrants[0].settings).removeprefix(f"{self.contest.name}, ")
+        return f"{self.contest.name}: {problem}; {self.contest.budget:g} s of processor time for each run"
+
+    def cells(self, row: Row) -> list[str]:
+        """The cells after the model's name."""
+        return [
+            *(self._amount(row, name) for name in self.metrics),
+            f"{row.finished}/{row.seeds}" if row.seeds else "",
+            _or_empty(row.examples, "{:,}"),
+            _or_empty(row.cpu_seconds, "{:.0f}"),
+            _or_empty(row.milliseconds, "{:.2f}"),
+            _or_empty(row.peak_megabytes, "{:,}"),
+            _or_empty(row.parameters, "{:,}"),
+            row.equivariance,
+        ]
+
+    def _amount(self, row: Row, metric: str) -> str:
+        values = row.metrics.get(metric)
+        if not values:
+            return ""
+        deviation = stdev(values) if len(values) > 1 else None
+        if metric == "loss":
+            return spread(fmean(values), deviation, loss=True)
+        return spread(100 * fmean(values), None if deviation is None else 100 * deviation, loss=False) + " %"
+
+    def write(self, folder: Path) -> None:
+        """The table as Markdown, CSV and JSON, named by the contest."""
+        names = ["model", *self.metrics, "seeds", "finished", "examples", "cpu_seconds", "milliseconds"]
+        names += ["peak_megabytes", "parameters", "equivariance"]
+        text = io.StringIO()
+        table = csv.writer(text, lineterminator="\n")
+        table.writerow(names)
+        for row in self.rows:
+            facts = asdict(row)
+            table.writerow([row.mean(name) if name in self.metrics else facts[name] for name in names])
+        facts = {
+            "task": self.contest.name,
+            "problem": self.title,
+            "budget": self.contest.budget,
+            "commands": {entrant.name: entrant.runs[0].command for entrant in self.contest.entrants},
+            "commits": sorted(self._origins("commit")),
+            "hardware": sorted(self._origins("hardware")),
+            "rows": [asdict(row) for row in self.rows],
+        }
+        contents = {"md": self.markdown(), "csv": text.getvalue(), "json": json.dumps(facts, indent=2) + "\n"}
+        for ending, content in contents.items():
+            with replacing(folder / f"{self.contest.folder.name}.{ending}") as temporary:
+                temporary.write_text(content, encoding="utf-8")
+
+    def _origins(self, name: str) -> set[str]:
+        outcomes = (read_outcome(run) for run in self.contest.runs)
+        return {str(outcome.result[name]) for outcome in outcomes if outcome.result.get(name)}
+
+
+def read_leaderboard(contest: Contest) -> Leaderboard:
+    """What the finished runs of a contest came to."""
+    kind = find_task(contest.entrants[0].settings.task)
+    rows = [_row(entrant) for entrant in contest.entrants]
+    trivial = _kept(
+        contest.folder / "trivial.json", lambda: trivial_scores(make_experiment(contest.entrants[0].settings))
+    )
+    rows += [Row(name, {metric: [value] for metric, value in scores.items()}) for name, scores in trivial.items()]
+    sign = 1 if kind.lower_is_better else -1
+    rows.sort(key=lambda row: (math.isnan(row.mean(kind.metric)), sign * row.mean(kind.metric)))
+    return Leaderboard(contest, kind, rows)
+
+
+def _row(entrant: Entrant) -> Row:
+    outcomes = [read_outcome(run) for run in entrant.runs]
+    done = [outcome for outcome in outcomes if outcome.status == "finished"]
+    row = Row(entrant.name, seeds=len(outcomes), finished=len(done))
+    row.failure = next((outcome.reason for outcome in outcomes if outcome.status == "failed"), "")
+    if not done:
+        return row
+    for name in done[0].result["metrics"]:
+        row.metrics[name] = [_metric(outcome, name) for outcome in done]
+    results = [outcome.result for outcome in done]
+    row.examples = round(fmean(result["steps"] * entrant.settings.optim.batch for result in results))
+    row.cpu_seconds = fmean(result["cpu_seconds"] for result in results)
+    row.peak_megabytes = max((result["peak_megabytes"] or 0 for result in results), default=None)
+    folder = done[0].run.folder
+    costs = _kept(folder / MEASURED, lambda: measure(folder))
+    row.milliseconds, row.parameters, row.equivariance = (
+        costs[name] for name in ("milliseconds", "parameters", "equivariance")
+    )
+    return row
+
+
+def _metric(outcome: Outcome, name: str) -> float:
+    value = outcome.result["metrics"].get(name)
+    return math.nan if value is None else float(value)
+
+
+@torch.no_grad()
+def measure(folder: Path) -> dict[str, Any]:
+    """The time of a prediction of a finished run, its parameters, and which equivariance it has."""
+    _, experiment = load_run(folder, {"data.test": min(TIMED, read_config(folder).data.test)})
+    batch, best = tuple(t[:TIMED] for t in experiment.split("test")), math.inf
+    for _ in range(4):  # the first may compile
+        begun = time.process_time()
+        experiment.sets(batch)
+        best = min(best, time.process_time() - begun)
+    try:
+        with torch.enable_grad():
+            verdict = experiment.double().check().verdict.split(" (")[0]
+    except UsageError:
+        verdict = "starts from no set"
+    count = sum(weight.numel() for weight in experiment.parameters())
+    return {"milliseconds": 1000 * best / len(batch[0]), "parameters": count, "equivariance": verdict}
+
+
+def _kept(path: Path, make: Any) -> Any:
+    """What a file holds, made where it is missing or damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        made = make()
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+    return made
+
+
+def _or_empty(value: Any, form: str) -> str:
+    return "" if value is None else form.format(value)

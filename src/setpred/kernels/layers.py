@@ -1,0 +1,163 @@
+"""The two layers of a set encoder, forwards and backwards, by one of two ways to multiply matrices.
+
+    hidden = relu(Y W₁ᵀ + b₁)    features = hidden W₂ᵀ        back = dF W₂ where hidden > 0    dY = back W₁
+
+`TiledLayers` multiplies in compiled tiles, `TorchLayers` with `torch.mm`. Which of them is faster depends on the
+processor and on what torch was built with, so it is measured (`choice.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+Run = Callable[[], None]
+
+
+class Layers:
+    """What both ways share: weights as they were when this was made, and how wide their buffers are.
+
+    Attributes:
+        rows: rows that are best multiplied at a time.
+        tile: their number is best a multiple of this.
+        hidden: floats of a row of hidden activations in memory.
+        latent: floats of a row of features in memory.
+    """
+
+    rows: int
+    tile: int
+    hidden: int
+    latent: int
+
+    def bind(self, y: Tensor, hidden: Tensor, features: Tensor, dy: Tensor) -> tuple[Run, Run]:
+        """What writes `hidden` and `features`, and what then writes `dy` for the gradient that stands in `features`.
+
+        The second overwrites `hidden`. All are `[rows, width]` and contiguous.
+        """
+        raise NotImplementedError
+
+
+class TiledLayers(Layers):
+    """Compiled tiles: equal rows give equal bits. The activations of a block stay in the second-level cache."""
+
+    rows = 128
+
+    def __init__(self, net: nn.Sequential):
+        from .tiles import PANEL, ROWS, packed
+
+        self.tile = ROWS
+        first, second = linears(net)
+        self.w1_t, self.w2_t = packed(first.weight.detach().T), packed(second.weight.detach().T)
+        self.w2, self.w1 = packed(second.weight.detach()), packed(first.weight.detach())
+        self.hidden, self.latent = len(self.w1_t) * PANEL, len(self.w2_t) * PANEL
+        widest = max(len(w) for w in (self.w1_t, self.w2_t, self.w1)) * PANEL
+        self.b1, self.zeros, self.ones = padded(first.bias, self.hidden), torch.zeros(widest), torch.ones(widest)
+
+    def bind(self, y: Tensor, hidden: Tensor, features: Tensor, dy: Tensor) -> tuple[Run, Run]:
+        from .tiles import PANEL, multiply_rows
+
+        wide = dy if dy.shape[1] == len(self.w1) * PANEL else dy.new_empty(len(dy), len(self.w1) * PANEL)
+        zeros, ones, rows = self.zeros.data_ptr(), self.ones.data_ptr(), len(y)
+        plain = zeros, np.float32(-np.inf), ones, 0
+        rectified = self.b1.data_ptr(), np.float32(0.0), ones, 0
+        gated = zeros, np.float32(-np.inf), hidden.data_ptr(), 4 * hidden.stride(0)
+
+        def product(a: Tensor, w: Tensor, finish: tuple[int, np.float32, int, int], out: Tensor) -> tuple[object, ...]:
+            return (
+                a.data_ptr(),
+                4 * a.stride(0),
+                w.data_ptr(),
+                w.shape[1],
+                len(w),
+                *finish,
+                out.data_ptr(),
+                4 * out.stride(0),
+                rows,
+            )
+
+        in_first, in_second = product(y, self.w1_t, rectified, hidden), product(hidden, self.w2_t, plain, features)
+        back_second, back_first = product(features, self.w2, gated, hidden), product(hidden, self.w1, plain, wide)
+
+        held = self, y, hidden, features, wide  # the products know addresses only
+
+        def forward(held: object = held) -> None:
+            multiply_rows(*in_first)
+            multiply_rows(*in_second)
+
+        def backward(held: object = held) -> None:
+            multiply_rows(*back_second)
+            multiply_rows(*back_first)
+            if wide is not dy:
+                dy.copy_(wide[:, : dy.shape[1]])
+
+        return forward, backward
+
+
+class TorchLayers(Layers):
+    """`torch.mm`, on blocks that are long enough for its library."""
+
+    rows, tile = 1024, 1
+
+    def __init__(self, net: nn.Sequential):
+        from .sorting import padded_width
+
+        first, second = linears(net)
+        self.hidden, self.latent = padded_width(first.out_features), padded_width(second.out_features)
+        self.w1, self.b1 = padded(first.weight, self.hidden, 0), padded(first.bias, self.hidden)
+        self.w2 = padded(padded(second.weight, self.hidden), self.latent, 0)
+
+    def bind(self, y: Tensor, hidden: Tensor, features: Tensor, dy: Tensor) -> tuple[Run, Run]:
+        from .loops import bias_relu, relu_gradient
+
+        w1, w1_t, w2, w2_t, mm = self.w1, self.w1.T, self.w2, self.w2.T, torch.mm
+        back = torch.empty_like(hidden)
+        h, g, b1, rows, width = hidden.data_ptr(), back.data_ptr(), self.b1.data_ptr(), len(hidden), self.hidden
+
+        def forward() -> None:
+            mm(y, w1_t, out=hidden)
+            bias_relu(h, b1, rows, width)
+            mm(hidden, w2_t, out=features)
+
+        def backward() -> None:
+            mm(features, w2, out=back)
+            relu_gradient(g, h, rows * width)
+            mm(back, w1, out=dy)
+
+        return forward, backward
+
+
+_KEPT: WeakKeyDictionary[nn.Sequential, tuple[list[Tensor], TiledLayers]] = WeakKeyDictionary()
+
+
+def tiled(net: nn.Sequential) -> TiledLayers:
+    """A network of two layers in tiles, packed again only where the weights have changed.
+
+    They are compared number by number: a change through `.data` leaves no other trace.
+    """
+    weights = [parameter.detach() for parameter in net.parameters()]
+    kept = _KEPT.get(net)
+    if kept is None or not all(map(torch.equal, kept[0], weights)):
+        _KEPT[net] = kept = [weight.clone() for weight in weights], TiledLayers(net)
+    return kept[1]
+
+
+def linears(net: nn.Sequential) -> tuple[nn.Linear, nn.Linear]:
+    """The two linear layers of Linear, ReLU, Linear."""
+    first, _, second = cast(list[nn.Linear], net)
+    return first, second
+
+
+def padded(tensor: Tensor, width: int, dim: int = -1) -> Tensor:
+    """`tensor`, detached and contiguous, with zeros appended to a dimension."""
+    tensor = tensor.detach()
+    missing = width - tensor.shape[dim]
+    if missing:
+        shape = list(tensor.shape)
+        shape[dim] = missing
+        tensor = torch.cat([tensor, tensor.new_zeros(shape)], dim)
+    return tensor.contiguous()

@@ -1,0 +1,179 @@
+"""Checkpoints of the paper's authors as run folders.
+
+Their code (github.com/davzha/multiset-equivariance) saves Lightning checkpoints: arguments under `hyper_parameters`,
+weights under `state_dict`. What differs from ours: FSPool's weights go from the lowest rank to the highest, elements
+in numbering hold the number before the class, and cubes come before cylinders.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import UsageError
+from ..tasks import make_experiment, make_settings
+from ..tasks.settings import Settings
+from ..training.run_folder import write_config, write_model
+
+RIVALS = {
+    "deepsets": "deepsets",
+    "lstm": "bilstm",
+    "transformer_with_pe": "transformer-pe",
+    "transformer_no_pe": "transformer",
+    "transformer_rnd_pe": "transformer-random-pe",
+}
+# Beginnings of names: theirs → ours. A later line may rename what an earlier one gave.
+NAMES = {
+    "net.input_to_z.": "encoder.",
+    "net.inner_obj.encoder.": "decoder.encoder.",
+    "net.dspn._set_0": "decoder.init.sets",
+    "net.ds.0.lin0.": "first.each.",
+    "net.ds.0.lin1.": "first.mean.",
+    "net.ds.2.lin0.": "second.each.",
+    "net.ds.2.lin1.": "second.mean.",
+    "net.proj_in.": "source.",
+    "net.rnn.": "lstm.",
+    "net.proj_out.": "head.",
+    "net.proj_src.": "source.",
+    "net.proj_tgt.": "target.",
+    "net.alpha": "noise_mean",
+    "net.beta": "noise_log_scale",
+    "net.transformer.": "transformer.",
+    "encoder.layers.0.": "encoder.resnet.conv1.",
+    "encoder.layers.1.": "encoder.resnet.bn1.",
+    **{f"encoder.layers.{3 + i}.": f"encoder.resnet.layer{i}." for i in range(1, 5)},
+    "encoder.end.0.": "encoder.norm.",
+    "encoder.end.1.": "encoder.project.",
+    "encoder.mlp.": "encoder.net.",
+    "decoder.encoder.mlp.": "decoder.encoder.net.",
+}
+TWICE = ("net.dspn.inner_obj.", "net.pe.")
+"""Names of weights that are stored a second time, and of constants."""
+
+
+def adopt(checkpoint: Path, out: Path) -> Settings:
+    """Write the run folder `out` of a checkpoint; returns its settings.
+
+    The folder can be evaluated, checked and reported as one of ours; iterations and data are those of the checkpoint.
+    """
+    arguments, state = _read(checkpoint)
+    if out.exists() and any(out.iterdir()):
+        raise UsageError(f"{out} is not empty: choose another --out")
+    try:
+        settings = settings_of(arguments)
+        experiment = make_experiment(settings)
+        model = experiment if settings.task == "autoencoding" else experiment.get_submodule(MODEL[settings.task])
+        wanted = model.state_dict()
+        found = translated(state, settings)
+        if wrong := [name for name in found if name not in wanted or wanted[name].shape != found[name].shape]:
+            raise UsageError(f"{checkpoint}: {wrong[0]} has no place in {settings.model} of {settings.task}")
+        if missing := [name for name in wanted if name not in found and name not in ("encoder.mean", "encoder.std")]:
+            raise UsageError(f"{checkpoint} lacks {missing[0]} of {settings.model} of {settings.task}")
+    except KeyError as error:
+        raise UsageError(f"{checkpoint} lacks {error}: is it a checkpoint of the paper's authors?") from None
+    model.load_state_dict(found, strict=False)
+    write_config(settings, out)
+    write_model(experiment, out)
+    return settings
+
+
+MODEL = {"numbering": "model", "clevr": "predictor"}
+"""Where the model is in an experiment."""
+
+
+def settings_of(arguments: Mapping[str, Any]) -> Settings:
+    """Our settings for the arguments of a training of theirs."""
+    if "n_obj_per_sample" in arguments:
+        task, data = (
+            "numbering",
+            {
+                "data.n": arguments["set_size"],
+                "data.classes": arguments["input_dim"],
+                "data.per_example": arguments["n_obj_per_sample"],
+                "data.augment": arguments["rand_perm"],
+                "data.train": arguments["dataset_size"],
+            },
+        )
+    elif "clevr_image_size" in arguments:
+        task, data = "clevr", {"data.size": arguments["clevr_image_size"]}
+    else:
+        task, data = (
+            "autoencoding",
+            {
+                "data.n": arguments["set_size"],
+                "data.d": arguments["set_dim"],
+                "data.train": arguments["dataset_size"],
+            },
+        )
+    model = str(arguments["model"])
+    common = {
+        "net.hidden": arguments["hidden_dim"],
+        "optim.lr": arguments["lr"],
+        "optim.batch": arguments["batch_size"],
+    }
+    if model in RIVALS:
+        return make_settings(task, RIVALS[model], "paper", arguments["seed"], data | common)
+    return make_settings(task, model, "paper", arguments["seed"], data | common | _of_decoder(arguments))
+
+
+def _of_decoder(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    momentum, pool = arguments["decoder_momentum"], arguments.get("decoder_pool", "fs")
+    unrolled, numbering = arguments["model"] == "dspn", "n_obj_per_sample" in arguments
+    return {
+        "solver": "Nesterov" if momentum else "GradientDescent",
+        **({"solver.momentum": momentum} if momentum else {}),
+        "solver.lr": arguments["decoder_lr"],
+        "solver.steps": arguments["decoder_iters"],
+        "solver.eval_steps": arguments.get("decoder_val_iters"),
+        "solver.clip": None if unrolled else arguments.get("decoder_grad_clip"),
+        "adjoint": "Unrolled" if unrolled else "Identity",
+        "init": "LearnedInit" if arguments.get("decoder_learn_init_set") else "RandomInit",
+        **({"init.projected": False} if unrolled and numbering else {}),
+        "net.latent": arguments["latent_dim"],
+        "net.pool": "fs" if pool == "rnfs" else pool,
+        "net.relation": pool == "rnfs",
+        "optim.iterations": None,
+    }
+
+
+def translated(state: Mapping[str, Tensor], settings: Settings) -> dict[str, Tensor]:
+    """Weights under our names and in our order."""
+    data, found = settings.data, {}
+    order: list[int] = []  # where a number of our element is in theirs
+    if settings.task == "numbering":
+        order = [*range(data.n, data.n + data.classes), *range(data.n)]
+    elif settings.task == "clevr":
+        order = [*range(14), 15, 14, *range(16, 19)]
+    for name, weight in state.items():
+        if name.startswith(TWICE):
+            continue
+        for theirs, ours in NAMES.items():
+            name = ours + name.removeprefix(theirs) if name.startswith(theirs) else name
+        if name.endswith("pool.weight"):
+            weight = weight.flip(0)
+        elif name == "decoder.init.sets":
+            weight = weight[0][:, order] if order else weight[0]
+        elif name == "decoder.encoder.net.0.weight" and order:
+            weight = torch.cat(
+                [half[:, order] for half in weight.chunk(2 if settings.net.relation else 1, dim=1)], dim=1
+            )
+        elif name.startswith("noise_"):
+            weight = weight[0]
+        if settings.net.relation:
+            name = name.replace("decoder.encoder.", "decoder.encoder.pairs.")
+        found[name] = weight.contiguous()
+    return found
+
+
+def _read(checkpoint: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    if not checkpoint.is_file():
+        raise UsageError(f"there is no file {checkpoint}: download a checkpoint of the authors' runs")
+    try:
+        stored = torch.load(checkpoint, map_location="cpu", weights_only=True)
+        arguments, state = dict(stored["hyper_parameters"]), dict(stored["state_dict"])
+    except Exception as error:  # a damaged file can be anything
+        reason = str(error).splitlines()[0][:100]
+        raise UsageError(f"{checkpoint} is not a Lightning checkpoint of tensors and plain values: {reason}") from None
+    return arguments, state

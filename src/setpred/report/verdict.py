@@ -1,0 +1,104 @@
+"""What a result means, in sentences: the headline of a report, and the lines after a training."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..paper.published_value import published_nearby
+from ..tasks import Task, find_task
+from ..tasks.settings import Settings
+from .comparisons import Average, averages
+from .runs import Run, grouped, label
+
+NAMED = 4
+"""So many models a headline names at most."""
+
+
+def amount(metric: str, value: float) -> str:
+    """A metric as people write it.
+
+    >>> amount("accuracy", 0.968), amount("ap_0.5", 0.8), amount("loss", 0.00057), amount("loss", 0.21)
+    ('96.8 %', '80.0 %', '5.7e-04', '0.21')
+    """
+    if value != value:
+        return "NaN"
+    if is_fraction(metric):
+        return f"{100 * value:.1f} %"
+    return f"{value:.1e}" if 0 < abs(value) < 0.01 else f"{value:.3g}"
+
+
+def is_fraction(metric: str) -> bool:
+    return (
+        metric in ("score", "diverged", "restarted")
+        or "accuracy" in metric
+        or "ap_" in metric
+        or metric.endswith(" right")
+    )
+
+
+def headline(runs: Iterable[Run]) -> list[str]:
+    """The best model and what it did, beside the others: one sentence per problem, from the finished runs."""
+    found = averages(runs)
+    problems: dict[object, list[Average]] = {}
+    for average in found:
+        problems.setdefault(average.run.problem, []).append(average)
+    several = len(problems) > 1
+    return [_sentence(group, several) for group in problems.values()]
+
+
+def _sentence(group: Sequence[Average], several: bool) -> str:
+    kind = group[0].run.kind
+    ranked = sorted(group, key=lambda average: average.mean, reverse=not kind.lower_is_better)
+    named = ranked if len(ranked) <= NAMED else [*ranked[: NAMED - 1], ranked[-1]]
+    runs = [average.run for average in group]
+    best, *others = named
+    text = f"{label(best.run, runs)} {kind.achievement.format(amount(kind.metric, best.mean))}"
+    text += "".join(f", {label(other.run, runs)} {amount(kind.metric, other.mean)}" for other in others)
+    return f"{text} ({kind.problem(best.run.settings)})." if several else f"{text}."
+
+
+def goals(runs: Sequence[Run]) -> list[str]:
+    """What each task asks of a model."""
+    kinds = {run.task: run.kind for run in runs}
+    return [f"{task.capitalize()}: {kind.goal}" for task, kind in kinds.items() if kind.goal]
+
+
+def terms(runs: Sequence[Run]) -> list[str]:
+    """What the columns of a table of these runs mean."""
+    metrics = {name for run in runs for name in run.result.get("metrics", {})}
+    said = [f"{task.metric}: {task.meaning}." for task in {run.task: run.kind for run in runs}.values()]
+    known = {
+        "loss": "loss: the distance between predicted and true sets that training makes smaller.",
+        "element_accuracy": "element_accuracy: the fraction of elements that are right.",
+        "diverged": "diverged: the fraction of test sets whose inner optimisation left the finite numbers.",
+        "restarted": "restarted: the fraction of test sets that were solved a second time.",
+    }
+    judged = {group[0].kind.metric for group in grouped(runs, lambda run: run.task)}
+    said += [text for name, text in known.items() if name in metrics and name not in judged]
+    letters = {"data.n": "n elements per set", "data.d": "d numbers per element", "solver.steps": "T inner iterations"}
+    used = [text for key, text in letters.items() if any(run[key] is not None for run in runs)]
+    return [*said, *([f"Letters: {', '.join(used)}."] if used else [])]
+
+
+def verdict_lines(settings: Settings, result: dict[str, Any]) -> list[str]:
+    """What is good about the result of a training, for a person who sees such a number for the first time."""
+    kind = find_task(settings.task)
+    metrics = result["metrics"]
+    lines = [f"{_value(kind.metric, metrics)} is {kind.meaning}; {_scale(kind)}."]
+    trivial = result.get("trivial_loss", math.nan)
+    if "loss" in metrics and math.isfinite(trivial):
+        own = f"{amount('loss', metrics['loss'])} here" if kind.metric == "loss" else _value("loss", metrics)
+        lines.append(f"A model that always answers with the same average set has a loss of {trivial:.3g}; {own}.")
+    if (nearby := published_nearby(settings)) is not None:
+        published, size = nearby
+        value = f"{amount(kind.metric, published.mean)} ± {amount(kind.metric, published.std)}"
+        lines.append(f"Published for {settings.model}: {kind.metric} {value} ({size}).")
+    return lines
+
+
+def _value(metric: str, metrics: dict[str, float]) -> str:
+    return f"{metric} {amount(metric, metrics.get(metric, math.nan))}"
+
+
+def _scale(kind: Task) -> str:
+    return "lower is better, and 0 is perfect" if kind.lower_is_better else "higher is better, and 100 % is perfect"

@@ -1,0 +1,108 @@
+"""`setpred compare`: equal budgets, a table and a page, and it goes on where it was."""
+
+import json
+import random
+import subprocess
+import sys
+import time
+
+import pytest
+
+BUDGET = ["--budget", "1s", "--seeds", "1", "--preset", "quick", "--workers", "1"]
+
+
+@pytest.fixture
+def points(tmp_path):
+    """A folder of vectors that are the sums of one or two points."""
+    rng, folder = random.Random(0), tmp_path / "points"
+    folder.mkdir()
+    for split, count in (("train", 60), ("val", 12)):
+        examples = [[{"at": [rng.random(), rng.random()]} for _ in range(1 + i % 2)] for i in range(count)]
+        records = [
+            {"vector": [sum(o["at"][k] for o in objects) for k in (0, 1)], "objects": objects} for objects in examples
+        ]
+        (folder / f"{split}.jsonl").write_text("\n".join(json.dumps(record) for record in records))
+    return folder
+
+
+def test_a_folder_of_ones_own_is_compared_and_goes_on_where_it_was(setpred, points, tmp_path):
+    words = ["compare", "points", "--models", "mlp,idspn", *BUDGET, "--out", "out"]
+    code, _, err = setpred(*words)
+    assert code == 0, err
+    (board,) = (tmp_path / "out").glob("*.json")
+    facts = json.loads(board.read_text(encoding="utf-8"))
+    rows = {row["model"]: row for row in facts["rows"]}
+    assert set(rows) == {"mlp", "idspn", "mean set", "most frequent set"}
+    for name in ("mlp", "idspn"):
+        assert rows[name]["finished"] == 1
+        assert 0.4 < rows[name]["cpu_seconds"] < 2.5
+        assert rows[name]["parameters"] > 1_000
+        assert rows[name]["milliseconds"] > 0
+        assert rows[name]["peak_megabytes"] > 100
+    assert rows["idspn"]["equivariance"] == "exclusively multiset-equivariant"
+    assert rows["mlp"]["examples"] > rows["idspn"]["examples"] > 0  # one vector at a time is cheaper than a search
+    page = (tmp_path / "out" / "compare.html").read_text(encoding="utf-8")
+    assert "processor seconds of training" in page or "<svg" in page
+    assert "http" not in page.split("<body>")[1].replace("http://www.w3.org", "")
+
+    run = next((tmp_path / "out").glob("points-*/mlp-seed0"))
+    weights = (run / "model.safetensors").read_bytes()
+    for name in ("result.json", "model.safetensors"):
+        (run / name).unlink()  # as if it had been killed at the end
+    code, _, err = setpred(*words)
+    assert code == 0
+    assert "idspn-seed0: started" not in err
+    assert (run / "model.safetensors").read_bytes() == weights
+    assert setpred(*words, "--workers", "0")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["points", "--budget", "soon"], "--budget 'soon' is no time: write 90s, 10m or 1h"),
+        (["points", "--budget", "0.1s"], "no model learns in less than 1 s"),
+        (["points", "--models", "idpsn", *BUDGET], "did you mean idspn?"),
+        (["nothing", *BUDGET], "unknown task 'nothing'"),
+        (["points", "--preset", "paper"], "unknown preset 'paper': there are small, quick"),
+        (["points", "--models", "reader", *BUDGET], "reader reads images, the inputs are vectors"),
+    ],
+)
+def test_a_wrong_request_is_one_line(setpred, points, words, message):
+    code, _, err = setpred("compare", *words)
+    assert code == 2
+    assert message in err.splitlines()[-1]
+
+
+def test_a_recommended_model_takes_part_once(points, tmp_path):
+    from setpred.compare.entrants import make_contest
+
+    contest = make_contest(str(points), (), 5.0, 2, "quick", tmp_path, {})
+    assert [entrant.name for entrant in contest.entrants] == [
+        "idspn",
+        "dspn",
+        "mlp",
+        "queries",
+        "slots",
+        "slots-unrolled",
+    ]
+    assert [run.name for run in contest.runs][5:8] == ["slots-unrolled-seed0", "idspn-seed1", "dspn-seed1"]
+    numbers = make_contest("numbering", (), 5.0, 1, "quick", tmp_path, {})
+    best = numbers.entrants[-1]
+    assert (best.name, best.settings.model, best.settings.preset) == ("best", "idspn", "quick-best")
+
+
+@pytest.mark.nightly
+def test_a_comparison_that_is_killed_again_and_again_ends_all_the_same(points, tmp_path, tally):
+    words = [sys.executable, "-m", "setpred", "compare", "points", "--models", "mlp,idspn", *BUDGET, "--out", "out"]
+    rng = random.Random(0)
+    for _ in range(6):
+        process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(rng.uniform(2, 12))
+        process.kill()
+        process.wait()
+        time.sleep(1)  # its trainings end with it
+    tally("kills of a comparison", 6)
+    assert subprocess.run(words, cwd=tmp_path, capture_output=True).returncode == 0
+    (board,) = (tmp_path / "out").glob("*.json")
+    rows = json.loads(board.read_text(encoding="utf-8"))["rows"]
+    assert {row["model"]: row["finished"] for row in rows if row["seeds"]} == {"mlp": 1, "idspn": 1}
