@@ -87,18 +87,12 @@ def test_the_mask_of_targets_that_are_not_as_many_is_the_target_mask(compare):
 
 
 @pytest.mark.parametrize("compare", COMPARED.values(), ids=COMPARED)
-def test_a_mask_of_both_sets_warns_only_where_it_would_have_meant_another_thing(compare):
+def test_one_mask_is_that_of_both_sets_and_is_quiet(compare):
     prediction, target = torch.randn(2, 1, 3, 4)
-    with pytest.warns(FutureWarning, match="of both sets, .* pass target_mask=mask"):
-        both = compare(prediction, target, mask=MASK)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert torch.equal(both, compare(prediction, target, mask=MASK, prediction_mask=MASK))
+        both = compare(prediction, target, mask=MASK)
         assert torch.equal(both, compare(prediction, target, target_mask=MASK, prediction_mask=MASK))
-        compare(prediction, target, target_mask=MASK)
-        compare(prediction, target, mask=torch.ones_like(MASK))
-        if compare is not COMPARED["assign"]:
-            assert torch.equal(both, compare(prediction * MASK[..., None], target, mask=MASK))
 
 
 def test_average_precision_has_a_target_mask():

@@ -11,7 +11,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
-from setpred.play.packed import weights_module
+from setpred.play.zoo import weights_module
 
 PAGE = Path(__file__).parent.parent.parent / "src" / "setpred" / "play" / "page"
 SERVED = '<script type="module" src="app.js"></script>'

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from . import __version__
-from .cli_compare import EXAMPLES, compare
 from .cli_data import data_app
 from .cli_train import train_app
 from .errors import UsageError
@@ -257,5 +256,4 @@ def bench(
         draw(results, figure)
 
 
-app.command(epilog=EXAMPLES)(compare)
 app.add_typer(data_app, name="data")

@@ -1,6 +1,5 @@
 """Sets of different sizes in one tensor: padding, and the masks that say what is real."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -106,17 +105,14 @@ def masks_of_both(
     prediction: Tensor,
     target: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Which predictions, of `[batch, n, ...]`, and which targets, of `[batch, m, ...]`, exist; all if nothing is said.
+    """Which predictions, of `[batch, n, ...]`, and which targets, of `[batch, m, ...]`, exist.
 
-    `mask` says it of both sets, `prediction_mask` and `target_mask` of one.
+    `mask` is that of both sets, `prediction_mask` and `target_mask` are those of one. Without any, all elements exist.
     """
-    if mask is not None and prediction_mask is None and target_mask is None:
-        if prediction.shape[1] != target.shape[1]:
-            warn_renamed("the mask of targets that are not as many as the predictions", "target_mask", stacklevel=3)
-            mask, target_mask = None, mask
-        else:
-            check_mask("mask", mask, prediction.shape[:2])
-            _warn_of_both(mask, prediction)
+    alone = mask is not None and prediction_mask is None and target_mask is None
+    if alone and prediction.shape[1] != target.shape[1]:
+        warn_renamed("the mask of targets that are not as many as the predictions", "target_mask", stacklevel=3)
+        mask, target_mask = None, mask
     full = []
     for name, own, sets in (("prediction_mask", prediction_mask, prediction), ("target_mask", target_mask, target)):
         name, given = ("mask", mask) if own is None else (name, own)
@@ -126,17 +122,3 @@ def masks_of_both(
         check_device(name, given, "the sets", sets)
         full.append(given)
     return full[0], full[1]
-
-
-def _warn_of_both(mask: Tensor, prediction: Tensor) -> None:
-    """Warn where it matters that `mask` was once that of the targets alone.
-
-    A decoder that knows the mask predicts zeros where nothing exists, and no one meant to match those.
-    """
-    if mask.device == prediction.device and bool((prediction.detach()[~mask] != 0).any()):
-        warnings.warn(
-            "mask is now that of both sets, before it was that of the targets alone: pass target_mask=mask for the "
-            "old meaning, or prediction_mask=mask as well to say that both are meant",
-            FutureWarning,
-            stacklevel=4,
-        )

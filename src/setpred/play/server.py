@@ -24,9 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import UsageError
 from .limits import CONNECTIONS, IDLE_SECONDS, BodyLimit, Connection
-from .packed import weights_module
 from .scenes_tab import MAX_BYTES, rendered_scene, uploaded_scene
-from .zoo import FOLDER
+from .zoo import FOLDER, weights_module
 
 HERE = Path(__file__).parent
 # Beside this file where the package is installed, in docs/ where it is worked on.
