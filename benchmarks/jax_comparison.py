@@ -4,7 +4,7 @@
 
 JAX is not a dependency: install it beside setpred (`pip install jax`). Its loop is what one would write there:
 `jax.grad` of the encoder with `jnp.sort`, Nesterov's step, all iterations in one `fori_loop` under `jit`. The numbering
-case has no simplex in either. `naive` is the loop as one would write it in PyTorch (`setpred/bench/naive.py`), which
+case has no simplex in either. `naive` is the loop as one would write it in PyTorch (`setpred/bench/cases.py`), which
 has the structure of the paper's code: autograd, `torch.sort`, an optimiser of torch.
 """
 
@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import torch
 
 from setpred.bench.cases import CASES, Case, Workload
-from setpred.bench.clock import interleaved
+from setpred.bench.instruments import interleaved
 from setpred.bench.measure import machine
 from setpred.decoder import SetDecoder
 from setpred.inits import RandomInit

@@ -245,14 +245,12 @@ def bench(
 ) -> None:
     """Measure speed and memory against the matrix products alone and against a naive loop."""
     with loading():
-        from .bench.measure import checked_device, measure, write
+        from .bench.measure import checked_device, draw, measure, write
 
     results = measure(quick, say=typer.echo, device=checked_device(device))
     if as_json is not None:
         write(results, as_json)
     if figure is not None:
-        from .bench.figure import draw
-
         draw(results, figure)
 
 

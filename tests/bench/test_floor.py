@@ -1,11 +1,14 @@
-"""The floor is made of real products, each by the library that is fastest at it."""
+"""The floor is made of real products, by the libraries that are fastest at them."""
+
+import time
 
 import pytest
 import torch
 
+from setpred.bench import floor as floors
 from setpred.bench.cases import CASES, Workload
 from setpred.bench.floor import LIBRARIES, Floor, fastest
-from setpred.bench.measure import instructions
+from setpred.bench.measure import inner_loop, instructions
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -16,10 +19,37 @@ def test_every_library_multiplies(library):
     torch.testing.assert_close(found, a @ b)
 
 
-def test_the_fastest_library_is_one_of_them():
-    name, run = fastest(torch.randn(64, 32), torch.randn(32, 48))
-    assert name in LIBRARIES
-    run()
+def test_what_takes_least_time_is_fastest():
+    assert fastest({"slow": lambda: time.sleep(3e-3), "fast": lambda: None}) == "fast"
+
+
+def library(name, milliseconds, last):
+    """A library that takes a millisecond longer where another was called before."""
+
+    def product(a, b, out):
+        def run():
+            time.sleep(1e-3 * (milliseconds[a.shape[1]] + (last != [name])))
+            last[:] = [name]
+
+        return run
+
+    return product
+
+
+def test_libraries_that_disturb_each_other_are_not_mixed(monkeypatch):
+    last = []
+    mine = library("torch.mm", {3: 1, 16: 1, 24: 1}, last)
+    other = library("other", {3: 0.5, 16: 2, 24: 0.5}, last)
+    monkeypatch.setattr(floors, "LIBRARIES", {"torch.mm": mine, "other": other})
+    assert Floor(torch.zeros(16, 3), torch.zeros(24, 16), rows=2).libraries == ["torch.mm"] * 4
+
+
+def test_the_floor_is_never_above_that_of_torch():
+    work = Workload(CASES[0])
+    work.floor.runs, work.floor.libraries = [lambda: time.sleep(1e-2)] * 4, ["a slow one"] * 4
+    row = inner_loop(work, 1, seconds=0.1)
+    assert row["floor_ms"] == row["mm_ms"]
+    assert row["libraries"] == ["torch.mm"] * 4
 
 
 def test_a_floor_has_four_products():

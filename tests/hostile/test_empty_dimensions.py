@@ -5,8 +5,8 @@ import torch
 
 import setpred as sp
 from setpred.kernels import collect, route
-from setpred.kernels.nesterov import nesterov_steps
 from setpred.kernels.simplex import project_simplex_
+from setpred.kernels.steps import nesterov_steps
 
 CONSTRAINTS = {
     "simplex": sp.Simplex(),

@@ -16,7 +16,7 @@ from setpred.kernels.jit import compiled, machine_code_folder, sources_hash
 PACKAGE = Path(setpred.__file__).parent
 RECTIFY = """
 import torch
-from setpred.kernels.loops import bias_relu
+from setpred.kernels.tiles import bias_relu
 x, bias = torch.linspace(-1, 1, 16), torch.zeros(16)
 bias_relu(x.data_ptr(), bias.data_ptr(), 1, 16)
 print(x[0].item(), sum(bias_relu.stats.cache_hits.values()))
@@ -112,7 +112,7 @@ def test_the_compilers_options_are_among_the_sources(tmp_path, monkeypatch):
 def test_compiled_code_imports_only_what_lies_beside_it():
     """So that the files of its folder are all its sources."""
     files = [file for file in PACKAGE.rglob("*.py") if "@compiled" in file.read_text()]
-    assert {"loops.py", "render.py"} <= {file.name for file in files}
+    assert {"tiles.py", "render.py"} <= {file.name for file in files}
     seen = set(files)
     while files:
         file = files.pop()

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import setpred as sp
-from setpred.kernels.layers import TiledLayers, TorchLayers, tiled
 from setpred.kernels.tiles import PANEL, multiply_rows, packed
 
 
@@ -50,31 +48,6 @@ def test_equal_rows_give_equal_bits_wherever_they_lie_and_however_many_there_are
     alone = product(row, b)
     for rows in (2, 3, 7, 10, 64, 129):
         assert product(row.expand(rows, -1).contiguous(), b).eq(alone).all()
-
-
-def test_weights_that_were_changed_behind_the_back_of_autograd_are_packed_again():
-    net = nn.Sequential(nn.Linear(3, 20), nn.ReLU(), nn.Linear(20, 10))
-    before = tiled(net)
-    assert tiled(net) is before
-    net[2].weight.data[4, 5] += 1.0
-    after = tiled(net)
-    assert after is not before
-    assert not torch.equal(after.w2, before.w2)
-
-
-@pytest.mark.parametrize("make", [TiledLayers, TorchLayers])
-def test_layers_are_those_of_the_network_forwards_and_backwards(make):
-    net = nn.Sequential(nn.Linear(5, 40), nn.ReLU(), nn.Linear(40, 24))
-    layers, y = make(net), torch.randn(11, 5)
-    hidden, features, dy = torch.empty(11, layers.hidden), torch.empty(11, layers.latent), torch.empty(11, 5)
-    forward, backward = layers.bind(y, hidden, features, dy)
-    forward()
-    expected = net(y.requires_grad_())
-    torch.testing.assert_close(features[:, :24] + net[2].bias, expected, rtol=1e-4, atol=1e-5)
-    gradient = torch.randn(11, 24)
-    features[:, :24], features[:, 24:] = gradient, 0.0
-    backward()
-    torch.testing.assert_close(dy, torch.autograd.grad(expected, y, gradient)[0], rtol=1e-4, atol=1e-5)
 
 
 def test_a_prediction_has_the_same_bits_alone_in_a_batch_and_with_its_elements_in_another_order():

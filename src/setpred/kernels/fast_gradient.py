@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from ..encoders import SetEncoder
 from ..pooling import FSPool, MeanPool, SumPool
-from .choice import layers_of
 from .jit import numba_runs, readable, transformed
-from .layers import linears, padded
 from .plain_gradient import PlainGradient
+from .products import layers_of, linears, padded
 from .slices import go_on
 from .sorting import MAX_SIZE, Scratch
 
@@ -92,7 +91,7 @@ class FastGradient:
         given: Tensor | None = None,
         rows: int | None = None,
     ):
-        from .loops import sort_pool
+        from .ranking import sort_pool
 
         self.layers, self.sort_pool, self.pool = layers_of(encoder.net), sort_pool, encoder.pool
         first, second = linears(encoder.net)
@@ -128,7 +127,7 @@ class FastGradient:
             forward, backward = self.layers.bind(y[rows], hidden, features, dy[rows])
             runs += [forward, partial(self.sort_pool, *self._pooling(features, b, loss)), backward]
         if len(self.start) or len(self.given):
-            from .loops import pull_rows
+            from .steps import pull_rows
 
             flat, grads = (x.view(batch, n * dim).numpy() for x in (sets, grad))
             runs.append(partial(pull_rows, flat, self.start, self.given, self.pull, loss.numpy(), grads))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from .layers import linears
+from .products import linears
 from .sorting import existing, order_of
 
 COMPARED = 64

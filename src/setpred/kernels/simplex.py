@@ -51,7 +51,7 @@ def project_simplex_(x: Tensor, total: float = 1.0) -> None:
     >>> sets.tolist()
     [[9.0, 0.25, 0.75, 0.0]]
     """
-    from .loops import simplex_rows, simplex_scratch
+    from .steps import simplex_rows, simplex_scratch
 
     _check(x)
     if not in_rows(x):

@@ -66,7 +66,7 @@ def torch_collect(features: Tensor, values: Tensor, mask: Tensor | None, shared:
 
 def numba_route(features: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor:
     """Compiled, for float32 on the CPU."""
-    from .loops import route_rows
+    from .ranking import route_rows
 
     layout = _Layout(features, mask)
     weight = layout.widened(weight)
@@ -92,7 +92,7 @@ def numba_route(features: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor
 
 def numba_collect(features: Tensor, values: Tensor, mask: Tensor | None, shared: bool) -> Tensor:
     """Compiled, for float32 on the CPU."""
-    from .loops import collect_rows
+    from .ranking import collect_rows
 
     layout = _Layout(features, mask)
     values = layout.widened(values)
@@ -152,7 +152,7 @@ class Scratch:
     """Memory for one thread's sorts of sets of n elements, aligned to cache lines."""
 
     def __init__(self, n: int):
-        from .loops import sort_scratch
+        from .ranking import sort_scratch
 
         self.memory = torch.empty(sort_scratch(n) + 63, dtype=torch.uint8, device="cpu")
         self.address = (self.memory.data_ptr() + 63) // 64 * 64

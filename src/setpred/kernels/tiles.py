@@ -17,6 +17,7 @@ from torch import Tensor
 from .jit import compiled
 from .vectors import (
     F32,
+    FLOATS,
     I64,
     LANES,
     Address,
@@ -25,7 +26,9 @@ from .vectors import (
     Integer,
     constant,
     instruction,
+    keep_where_positive,
     load,
+    relu,
     splat,
     store,
     vector,
@@ -129,3 +132,18 @@ def multiply_rows(a, a_row, weights, k, panels, bias, least, gate, gate_row, out
             else:
                 tile_of_1(x, a_row, w, k, bias_here, least, g, gate_row, o, out_row)
                 r += 1
+
+
+@compiled
+def bias_relu(hidden, bias, rows, width):
+    """`hidden = max(hidden + bias, 0)`, hidden `[rows, width]`."""
+    for i in range(rows):
+        for at in range(0, 4 * width, FLOATS):
+            relu(hidden + i * 4 * width + at, bias + at)
+
+
+@compiled
+def relu_gradient(grad, hidden, count):
+    """Zero the gradient where the activation is."""
+    for at in range(0, 4 * count, FLOATS):
+        keep_where_positive(grad + at, hidden + at)

@@ -3,7 +3,7 @@
 Numba's compiler vectorises a loop when it feels like it; a sort is only fast if every step is a vector instruction.
 These instructions take addresses and emit vectors of sixteen lanes, which LLVM maps to whatever the processor has.
 
-To sort sixteen channels in step, features become keys, which `networks.py` orders. A key is a float64, since processors
+To sort sixteen channels in step, features become keys, which `ranking.py` orders. A key is a float64, since processors
 find the smaller of two floats faster than of two integers. All keys have the same exponent; the mantissa holds the
 feature's bits made monotone (32 bits), then its place (20 bits).
 """
@@ -25,6 +25,7 @@ Float = Any
 TYPES = {"Address": types.int64, "Integer": types.int64, "Float": types.float32, "None": types.void}
 
 LANES = 16
+FLOATS = 4 * LANES  # bytes of a row of floats
 KEYS = 8 * LANES  # bytes of a row of keys
 PLACE_BITS = 20
 

@@ -39,7 +39,7 @@ def run_compiled(descent: Descent, steps: int) -> bool:
     gradient, momentum = descent.objective.compiled, _momentum(descent)
     if gradient is None or momentum is None or descent.watch is not None or descent.t >= steps or descent.finished:
         return False
-    from .nesterov import nesterov_steps
+    from .steps import nesterov_steps
 
     for name in EXAMPLEWISE:  # the descent's own memory from here on
         value = getattr(descent, name)

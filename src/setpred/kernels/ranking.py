@@ -1,19 +1,27 @@
-"""The loops between the matrix products, compiled for the CPU. Float32, contiguous, addresses in bytes.
+"""Sort pooling, compiled: sixteen channels of a set are sorted in step, and what belongs to a rank is routed.
 
-Nothing here allocates or takes the interpreter's lock; the callers own the memory. Widths are multiples of
-`LANES`.
+The comparisons of a sorting network do not depend on the values, so all channels make the same ones. Float32,
+contiguous, addresses in bytes; widths are multiples of `LANES`. Nothing here allocates or takes the interpreter's lock;
+the callers own the memory.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
+from numba.core.cgutils import get_or_insert_function
 
 from .jit import compiled
-from .networks import cross, fold, merge_16, pair_up, sort_2, sort_4, sort_8, sort_16
 from .vectors import (
+    F64,
+    FLOATS,
+    I64,
     KEYS,
     LANES,
-    add_above,
+    Address,
+    Builder,
     add_ranked,
     add_up,
     copy,
@@ -21,21 +29,85 @@ from .vectors import (
     encode_last,
     fetch_add,
     fill,
-    keep_where_positive,
-    lower,
+    instruction,
     multiply,
     multiply_add,
     read_flag,
-    read_float,
-    relu,
     residual,
     route,
     route_pair,
-    shift,
     write_float,
 )
 
-FLOATS = 4 * LANES  # bytes of a row of floats
+Pairs = tuple[tuple[int, int], ...]
+
+
+def odd_even_merge(n: int) -> Pairs:
+    """Batcher's odd-even merge sort of n values as pairs (i, j), i < j: after all of them the smallest is at 0.
+
+    >>> odd_even_merge(3)
+    ((0, 1), (0, 2), (1, 2))
+    """
+    powers = [1 << k for k in range((n - 1).bit_length())]
+    return tuple(
+        (i, i + step)
+        for number, run in enumerate(powers, start=1)
+        for step in reversed(powers[:number])
+        for start in range(step % run, n - step, 2 * step)
+        for i in range(start, min(start + step, n - step))
+        if i // (2 * run) == (i + step) // (2 * run)
+    )
+
+
+def bitonic_merge(n: int) -> Pairs:
+    """The pairs that sort n = 2ᵏ values which first rise and then fall, or the other way round.
+
+    >>> bitonic_merge(4)
+    ((0, 2), (1, 3), (0, 1), (2, 3))
+    """
+    steps = [n >> shift for shift in range(1, n.bit_length())]
+    return tuple((i, i + step) for step in steps for i in range(n) if not i & step)
+
+
+def _order(b: Builder, addresses: list[Any], pairs: Pairs) -> None:
+    """Order the rows of keys at these addresses by the pairs, half a row at a time, in registers."""
+
+    def choose(name: str, x: Any, y: Any) -> Any:  # a comparison would become a masked store, and the next load wait
+        signature = ir.FunctionType(x.type, [x.type, x.type])
+        function = get_or_insert_function(b.module, signature, f"llvm.{name}num.v{x.type.count}f64")
+        return b.call(function, [x, y], fastmath=("nnan", "nsz"))
+
+    half = ir.VectorType(F64, LANES // 2)
+    for offset in (0, KEYS // 2):
+        pointers = [b.inttoptr(b.add(row, ir.Constant(I64, offset)), half.as_pointer()) for row in addresses]
+        rows = [b.load(pointer, align=8) for pointer in pointers]
+        for i, j in pairs:
+            rows[i], rows[j] = choose("min", rows[i], rows[j]), choose("max", rows[i], rows[j])
+        for row, pointer in zip(rows, pointers, strict=True):
+            b.store(row, pointer, align=8)
+
+
+def _on_consecutive_rows(count: int, pairs: Pairs) -> Any:
+    @instruction
+    def order(b: Builder, keys: Address) -> None:
+        _order(b, [b.add(keys, ir.Constant(I64, i * KEYS)) for i in range(count)], pairs)
+
+    return order
+
+
+def _on_rows_apart(pairs: Pairs) -> Any:
+    @instruction
+    def order(b: Builder, first: Address, second: Address, third: Address, fourth: Address) -> None:
+        _order(b, [first, second, third, fourth], pairs)
+
+    return order
+
+
+sort_2, sort_4, sort_8, sort_16 = (_on_consecutive_rows(n, odd_even_merge(n)) for n in (2, 4, 8, 16))
+merge_16 = _on_consecutive_rows(16, bitonic_merge(16))
+fold = _on_rows_apart(((0, 3), (1, 2), (0, 1), (2, 3)))
+cross = _on_rows_apart(((0, 2), (1, 3), (0, 1), (2, 3)))
+pair_up = _on_rows_apart(((0, 2), (1, 3)))
 
 
 def sort_scratch(n: int) -> int:
@@ -198,95 +270,3 @@ def sort_pool(features, bias, mask, weight, weight_step, ranked, z, loss, scratc
             for i in range(n):
                 multiply(x + i * row, total, routed + i * FLOATS)
         write_float(loss + 4 * b, add_up(squares) * scale * np.float32(0.5))
-
-
-@compiled
-def bias_relu(hidden, bias, rows, width):
-    """`hidden = max(hidden + bias, 0)`, hidden `[rows, width]`."""
-    for i in range(rows):
-        for at in range(0, 4 * width, FLOATS):
-            relu(hidden + i * 4 * width + at, bias + at)
-
-
-@compiled
-def relu_gradient(grad, hidden, count):
-    """Zero the gradient where the activation is."""
-    for at in range(0, 4 * count, FLOATS):
-        keep_where_positive(grad + at, hidden + at)
-
-
-def simplex_scratch(width: int) -> int:
-    """Bytes of scratch that `simplex_rows` needs."""
-    return (-(-width // LANES) + 2) * FLOATS
-
-
-@compiled
-def simplex_rows(values, row, scratch, rows, width, total):
-    """Project each row of `width` floats, `row` bytes apart, on the simplex, in place.
-
-    Michelot's algorithm: the threshold rises until the entries above it are those that define it.
-    """
-    whole = width // LANES * FLOATS
-    padded = (width + LANES - 1) // LANES * FLOATS
-    sums, counts = scratch + padded, scratch + padded + FLOATS
-    for i in range(rows):
-        x = values + i * row
-        for at in range(0, whole, FLOATS):
-            copy(scratch + at, x + at)
-        if padded > whole:
-            fill(scratch + whole, np.float32(-np.inf))
-            for at in range(whole, 4 * width, 4):
-                write_float(scratch + at, read_float(x + at))
-        largest = read_float(x)
-        for at in range(4, 4 * width, 4):
-            largest = max(largest, read_float(x + at))
-        for at in range(0, padded, FLOATS):  # relative to the largest, sums of large values keep their digits
-            shift(scratch + at, largest)
-        threshold, support = np.float32(-total), np.float32(0.0)  # the largest, now 0, is at most total above it
-        for _ in range(width + 1):  # rounding could make it swing for ever
-            before = support
-            fill(sums, np.float32(0.0))
-            fill(counts, np.float32(0.0))
-            for at in range(0, padded, FLOATS):
-                add_above(scratch + at, threshold, sums, counts)
-            support = add_up(counts)
-            if support == before:
-                break
-            threshold = (add_up(sums) - np.float32(total)) / support
-        for at in range(0, padded, FLOATS):
-            lower(scratch + at, threshold)
-        for at in range(0, whole, FLOATS):
-            copy(x + at, scratch + at)
-        for at in range(whole, 4 * width, 4):
-            write_float(x + at, read_float(scratch + at))
-
-
-@compiled
-def pull_rows(sets, start, given, weight, loss, grad):
-    """Add weight · ½ mean (Y - Y0)² to the loss and its gradient to the gradient, which becomes zero where given.
-
-    Arrays `[batch, entries]`, loss `[batch]`. The mean runs over the entries that are not given; `start` or `given` of
-    no rows is none.
-    """
-    pulled, partly = start.shape[0] > 0, given.shape[0] > 0
-    for b in range(sets.shape[0]):
-        g = grad[b]
-        if pulled:
-            y, y0 = sets[b], start[b]
-            free = g.size
-            if partly:
-                free = max(free - given[b].sum(), 1)
-            scale = np.float32(weight / free)
-            square = np.float32(0.0)
-            for i in range(g.size):
-                way = y[i] - y0[i]
-                if partly and given[b, i]:
-                    way = np.float32(0.0)
-                square += way * way
-                g[i] += scale * way
-            loss[b] += np.float32(0.5) * scale * square
-        if partly:
-            hidden = given[b]
-            for i in range(g.size):
-                if hidden[i]:
-                    g[i] = np.float32(0.0)

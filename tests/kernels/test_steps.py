@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from setpred.kernels.nesterov import nesterov_steps
+from setpred.kernels.steps import nesterov_steps
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 5), (1, 1, 1), (0, 4, 2), (2, 64, 68)])

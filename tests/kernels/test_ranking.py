@@ -5,12 +5,14 @@ For features F `[batch, n, channels]`, rank weights w and a vector z:
     g = Σᵢ wᵢ · sort(F)ᵢ        L = ½ mean (g - z)²        ∂L/∂F = (g - z) / channels · w at each element's rank
 """
 
+import itertools
+
 import pytest
 import torch
 from torch.nn.functional import pad
 
 from setpred.kernels import route
-from setpred.kernels.loops import sort_pool
+from setpred.kernels.ranking import odd_even_merge, sort_pool
 from setpred.kernels.sorting import Scratch, padded_width
 
 
@@ -143,3 +145,12 @@ def test_shapes_that_do_not_fit_are_refused():
     for bad in ((weight[:, :3], z, None), (weight, z[:2], None), (weight, z, torch.ones(3, 5, dtype=torch.bool))):
         with pytest.raises((ValueError, RuntimeError)):
             routed(features, *bad)
+
+
+def test_the_network_sorts_every_input():
+    for n in range(1, 11):  # the zero-one principle: sorting all of these is sorting everything
+        for bits in itertools.product((0, 1), repeat=n):
+            values = list(bits)
+            for i, j in odd_even_merge(n):
+                values[i], values[j] = min(values[i], values[j]), max(values[i], values[j])
+            assert values == sorted(bits)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import setpred as sp
-from setpred.bench.memory import peak_bytes
+from setpred.bench.instruments import peak_bytes
 
 
 def training_step_bytes(decoder_class, steps):
