@@ -120,7 +120,7 @@ def _largest(sets: Tensor, others: Tensor) -> Tensor:
 
 
 if __name__ == "__main__":
-    from setpred.training.summary import commit
+    from setpred.training.run_folder import commit
 
     command = f"python benchmarks/export_parity.py {' '.join(sys.argv[1:])}"
     write({"command": command, "commit": commit(), **measure()}, Path(sys.argv[1]))

@@ -28,7 +28,8 @@ from setpred.metrics import SetAveragePrecision
 from setpred.proposals import Proposer, best_threshold, proposal_loss, select
 from setpred.tasks.augmentation import brightened, mirrored
 from setpred.tasks.experiment import MEASURED, Batches
-from setpred.tasks.schedules import iterations_at, rate_schedule
+from setpred.tasks.parts import iterations_at
+from setpred.training.module import rate_schedule
 from setpred.trunks import Trunk, see
 
 TRAIN, TEST, WIDTH, LATENT = 20_000, 2_000, 32, 512

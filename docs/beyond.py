@@ -17,8 +17,7 @@ from setpred.data.synthetic import random_sets
 from setpred.paper.published import autoencoding
 from setpred.tasks.settings import RESTARTED
 from setpred.training.module import FITTED
-from setpred.training.run_folder import load_run, read_config, read_result
-from setpred.training.summary import commit
+from setpred.training.run_folder import commit, load_run, read_config, read_result
 
 RESULTS = Path(__file__).parent.parent / "results" / "beyond"
 SEED, EXAMPLES, SHOWN, LONGEST = 20_261_116, 64_000, 1_024, 40

@@ -10,7 +10,7 @@ from typing import Any
 
 from setpred.paper.published import clevr
 from setpred.play.zoo import FOLDER
-from setpred.tasks.model_names import MODEL_NAMES
+from setpred.tasks import MODEL_NAMES
 from setpred.views.style import BLUE, GREY, INK, ORANGE, PAPER, VERMILION, model_style, panel, style
 
 ROOT = Path(__file__).parent.parent

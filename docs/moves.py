@@ -18,8 +18,7 @@ from setpred.data.synthetic import random_sets
 from setpred.inits import fixed_noise
 from setpred.tasks.settings import RESTARTED
 from setpred.training.module import FITTED
-from setpred.training.run_folder import load_run
-from setpred.training.summary import commit
+from setpred.training.run_folder import commit, load_run
 
 RESULTS = Path(__file__).parent.parent / "results" / "beyond"
 SEED, EXAMPLES = 4_2026, 16_000

@@ -19,7 +19,7 @@ from setpred.data.synthetic import random_sets
 from setpred.tasks import make_experiment, make_settings
 from setpred.tasks.autoencoding import BEST
 from setpred.tasks.experiment import Batches, Experiment
-from setpred.training.summary import commit
+from setpred.training.run_folder import commit
 
 RESULTS = Path(__file__).parent.parent / "results" / "beyond"
 FILE = RESULTS / "probes.json"

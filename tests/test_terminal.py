@@ -11,9 +11,8 @@ import pytest
 import typer
 
 from setpred.cli import app
-from setpred.tasks import TASKS, find_task
+from setpred.tasks import MODEL_NAMES, TASKS, find_task
 from setpred.tasks.catalogue import list_models, list_settings
-from setpred.tasks.model_names import MODEL_NAMES
 
 
 def commands(command, path=()):

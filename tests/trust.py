@@ -39,7 +39,7 @@ class Record:
     """Collects outcomes and counts, and writes them when the last test has ended."""
 
     def __init__(self, path: Path):
-        from setpred.training.summary import commit  # here, because it loads Lightning
+        from setpred.training.run_folder import commit  # here, because it loads Lightning
 
         self.path, self.commit = path, commit()  # now: the code may change during a long night
         self.tests: dict[str, dict[str, Any]] = {}

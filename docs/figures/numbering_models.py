@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from setpred.tasks.model_names import MODEL_NAMES
+from setpred.tasks import MODEL_NAMES
 from setpred.views.style import INK, PAPER, model_style, panel
 
 TABLE = Path(__file__).parent.parent.parent / "results" / "numbering-small" / "table.json"

@@ -12,8 +12,7 @@ from rich.table import Column, Table
 
 from .data.sources import SOURCES
 from .errors import UsageError
-from .tasks import OF_FOLDERS, TASKS
-from .tasks.model_names import MODEL_NAMES
+from .tasks import MODEL_NAMES, OF_FOLDERS, TASKS
 from .terminal import examples, loading
 
 NAMED = [name for name in TASKS if name != OF_FOLDERS]

@@ -19,8 +19,7 @@ from setpred.prediction import Model, inputs_of, predict
 from setpred.report.runs import read_run
 from setpred.tasks import make_experiment, make_settings
 from setpred.tasks.settings import Settings
-from setpred.training.run_folder import load_run, read_result, write_config
-from setpred.training.summary import summary
+from setpred.training.run_folder import load_run, read_result, summary, write_config
 
 
 @dataclass

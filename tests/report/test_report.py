@@ -10,8 +10,8 @@ import torch
 
 from setpred.errors import UsageError
 from setpred.report import report
-from setpred.report.comparisons import averages, published
 from setpred.report.runs import describe, label, predict_examples, read_run
+from setpred.report.verdict import averages, published
 from setpred.schema import Category, Real, Schema
 from setpred.tasks import make_settings
 from setpred.training.run import train

@@ -15,8 +15,8 @@ from setpred.inits import seeded_examples
 from setpred.metrics import SetAveragePrecision
 from setpred.tasks import find_task, make_experiment, make_settings
 from setpred.tasks.clevr_objects import READERS
-from setpred.tasks.schedules import iterations_at, rate_schedule
-from setpred.training.module import TrainingModule
+from setpred.tasks.parts import iterations_at
+from setpred.training.module import TrainingModule, rate_schedule
 from setpred.training.run import evaluate, train
 from setpred.training.run_folder import load_run, read_result
 from setpred.training.trainer import MetricsTable, make_trainer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..report import report
 from ..report.markup import Drawing, Section, cell, model_key, paragraph, table
 from ..report.runs import read_run
-from ..tasks.model_names import MODEL_NAMES
+from ..tasks import MODEL_NAMES
 from ..views.style import legend_below, model_style, panel
 from .leaderboard import Leaderboard
 

@@ -11,12 +11,11 @@ from ..errors import UsageError, unknown
 from ..tasks import find_task, make_settings
 from ..tasks.settings import Settings, flatten, parse_overrides, part_of, to_dict
 from ..training.run_folder import HARMLESS
-from .estimates import step_seconds
 from .executors import Processes, RayCluster
 from .published import Cell, Table, find_table
 from .scheduler import run_all
 from .tables import Comparison, Plan, compare
-from .trainings import Run, as_word
+from .trainings import Run, as_word, step_seconds
 from .writers import check_names, write
 
 

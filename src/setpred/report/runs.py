@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from ..errors import UsageError
-from ..tasks import Task, find_task, make_settings
+from ..tasks import MODEL_NAMES, Task, find_task, make_settings
 from ..tasks.experiment import Batch, Experiment
-from ..tasks.model_names import MODEL_NAMES
 from ..tasks.settings import Settings, flatten, part_of, to_dict
 from ..training.run_folder import HARMLESS, decided_by_budget, load_run, read_config, read_result
 from ..views.view import Examples

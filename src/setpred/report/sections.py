@@ -4,21 +4,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from ..views.points import grid
-from .comparisons import (
-    Average,
-    Published,
-    averages,
+from .figures import (
+    accuracy_curves,
     bars,
     equal_computation,
     equal_iterations,
+    inner_optimisation,
+    loss_curves,
     precisions,
-    published,
     relative_losses,
 )
-from .curves import accuracy_curves, inner_optimisation, loss_curves
 from .markup import Drawing, Section, cards, cell, heading, model_key, paragraph, table
 from .runs import ITERATIONS, Predictions, Run, describe, grouped, label, shared_changes
-from .verdict import amount, terms
+from .verdict import Average, Published, amount, averages, published, terms
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

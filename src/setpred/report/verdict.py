@@ -2,16 +2,50 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Any
 
-from ..paper.published_value import published_nearby
+from ..paper.tables import Published, published_nearby, published_value
 from ..tasks import Task, find_task
 from ..tasks.settings import Settings
-from .comparisons import Average, averages
 from .runs import Run, grouped, label
 
 NAMED = 4
 """So many models a headline names at most."""
+
+
+@dataclass
+class Average:
+    """A setting: one of its runs, the metric of each seed that ended in a number, and the published cell if any."""
+
+    run: Run
+    values: list[float]
+    published: Published | None
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.values)
+
+    @property
+    def std(self) -> float:
+        return stdev(self.values) if len(self.values) > 1 else 0.0
+
+
+def averages(runs: Iterable[Run]) -> list[Average]:
+    """One for each setting with a finished run of a task that was published."""
+    found = []
+    for group in grouped((run for run in runs if run.finished), lambda run: run.setting):
+        values = [run.score for run in group]
+        values = [value for value in values if math.isfinite(value)]
+        if values:
+            found.append(Average(group[0], values, published(group[0])))
+    return found
+
+
+def published(run: Run) -> Published | None:
+    """What the paper says about exactly this setting."""
+    return published_value(run.settings)
 
 
 def amount(metric: str, value: float) -> str:

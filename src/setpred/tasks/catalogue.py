@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..recipes import arguments, classes_of
-from . import OF_FOLDERS, TASKS
-from .model_names import MODEL_NAMES
+from . import MODEL_NAMES, OF_FOLDERS, TASKS
 from .parts import PARTS
 from .settings import NAMES, Settings
 from .task import find_task, make_settings

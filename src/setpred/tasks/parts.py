@@ -4,6 +4,8 @@ What can be chosen are the public classes of a kind, and what can be changed are
 nothing about a part is written down here.
 """
 
+import random
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from types import NoneType
@@ -14,6 +16,7 @@ from torch import nn
 from .. import PUBLIC
 from ..adjoints import Adjoint
 from ..constraints import Constraint, PerSlice
+from ..data.synthetic import mixed_seed
 from ..decoder import SetDecoder
 from ..encoders import RelationEncoder, SetEncoder
 from ..errors import UsageError, unknown
@@ -22,7 +25,6 @@ from ..pooling import POOLS
 from ..recipes import arguments, build, classes_of, find_class, kinds, recipe, wanted
 from ..restart import Restart
 from ..solvers import Solver
-from .schedules import iterations_at
 
 if TYPE_CHECKING:
     from .settings import NetSettings, Settings
@@ -36,6 +38,7 @@ PARTS: dict[str, type] = {
     "constraint": Constraint,
     "restart": Restart,
 }
+SCHEDULE = re.compile(r"(?P<parts>[1-9]\d*(,[1-9]\d*)*)|(?P<random>random-)?(?P<low>[1-9]\d*)-(?P<high>[1-9]\d*)")
 NEEDED = ("solver", "adjoint", "init")
 WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -99,6 +102,32 @@ def make_decoder(
         iterations_at(settings.optim.iterations, 0, 1)  # says what is wrong with it before training begins
         parts["solver"].eval_steps = parts["solver"].iterations()
     return SetDecoder(make_encoder(settings.net, dim, size), **parts)
+
+
+def iterations_at(schedule: str, step: int, steps: int, seed: int = 0) -> int:
+    """The inner iterations of training step `step` of `steps`.
+
+    | schedule | iterations |
+    |---|---|
+    | `20,40` | 20 in the first half of training, 40 in the second; any number of equal parts |
+    | `1-40` | evenly from 1 to 40 |
+    | `random-20-40` | 20 to 40, drawn for each step |
+
+    >>> [iterations_at("10,20,30,40", step, 8) for step in range(8)]
+    [10, 10, 20, 20, 30, 30, 40, 40]
+    >>> [iterations_at("1-4", step, 8) for step in range(8)]
+    [1, 1, 2, 2, 3, 3, 4, 4]
+    """
+    found = SCHEDULE.fullmatch(schedule)
+    if found is None or (found["low"] and int(found["low"]) > int(found["high"])):
+        raise UsageError(f"optim.iterations={schedule} cannot be read: write 20,40 or 1-40 or random-20-40")
+    if found["parts"]:
+        choices = [int(part) for part in found["parts"].split(",")]
+    else:
+        choices = list(range(int(found["low"]), int(found["high"]) + 1))
+    if found["random"]:
+        return random.Random(mixed_seed(seed, step)).choice(choices)
+    return choices[min(step * len(choices) // steps, len(choices) - 1)]
 
 
 def make_encoder(net: "NetSettings", dim: int, size: int) -> SetEncoder | RelationEncoder:

@@ -5,7 +5,9 @@ and the run saved. Everything random in step t depends only on the seed and t, s
 on exactly as it would have.
 """
 
+import math
 import time
+from collections.abc import Callable
 from typing import Any, cast
 
 import lightning as L
@@ -14,10 +16,11 @@ from torch import Tensor
 
 from ..data.synthetic import mixed_seed
 from ..decoder import SetDecoder
+from ..errors import unknown
 from ..inits import seeded_examples
 from ..restart import Restart
 from ..tasks.experiment import Batch, Batches, Chunks, Experiment
-from ..tasks.schedules import iterations_at, rate_schedule
+from ..tasks.parts import iterations_at
 from ..tasks.settings import Settings
 from ..tensors import widest
 
@@ -25,6 +28,9 @@ TOLD = ("diverged", "restarted")
 """Shares of the test examples that stand beside their metrics, of models that have an inner optimisation."""
 FITTED = 8_192
 """So many examples of val, or of training where there is no val, say which inner losses are usual."""
+
+WARM_UP = 1_000
+HALF_LIFE = 50_000
 
 
 class TrainingModule(L.LightningModule):
@@ -187,3 +193,22 @@ class TrainingModule(L.LightningModule):
             for name, value in self.experiment.pooled.compute().items():
                 self.log(f"{split}/{name}", value, rank_zero_only=True)
             self.experiment.pooled.reset()
+
+
+def rate_schedule(name: str, steps: int) -> Callable[[int], float]:
+    """The factor of the learning rate at each step."""
+    warm_up = min(WARM_UP, steps // 10)
+
+    def cosine(step: int) -> float:
+        return 0.5 * (1 + math.cos(math.pi * min(step / steps, 1)))
+
+    schedules: dict[str, Callable[[int], float]] = {
+        "constant": lambda step: 1.0,
+        "cosine": cosine,
+        "one-cycle": lambda step: min(1.0, (step + 1) / (steps // 20 + 1)) * cosine(step),
+        "drop": lambda step: 1.0 if step < 0.9 * steps else 0.1,
+        "halving": lambda step: min(1.0, (step + 1) / (warm_up + 1)) * 0.5 ** (step / HALF_LIFE),
+    }
+    if name not in schedules:
+        raise unknown("optim.schedule", name, schedules)
+    return schedules[name]

@@ -21,20 +21,20 @@ from ..tasks.trivial import trivial_loss
 from ..tensors import keep_freed_memory
 from ..trunks import ResNetTrunk
 from .module import TrainingModule
-from .pace import paced
 from .run_folder import (
+    commit,
     load_run,
     load_weights,
     read_config,
     read_result,
     resumed_as_asked,
+    summary,
     what_counts,
     write_config,
     write_model,
 )
 from .run_lock import LOCK, locked, refuse_locked
-from .step_cost import check_cost, step_cost
-from .summary import commit, summary
+from .step_cost import check_cost, paced, step_cost
 from .trainer import make_trainer
 
 WIDTH = 64

@@ -1,11 +1,14 @@
-"""What a step of training takes for large sets, estimated before it begins: memory, and time on a processor.
+"""What steps of training take: memory and time of large sets, estimated, and how many fit a budget, measured.
 
 Memory grows with the elements of a batch times the widths of the inner encoder, and with the pairs of elements that
 are matched; time also with the triples of elements.
 """
 
+import math
 import time
+from copy import deepcopy
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -14,6 +17,14 @@ from ..decoder import SetDecoder
 from ..encoders import RelationEncoder
 from ..errors import UsageError
 from ..tasks.experiment import Experiment, Predicting
+from ..tasks.settings import Settings, changed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import lightning as L
+
+    from .module import TrainingModule
 
 NOTABLE = 200
 """Elements of a set from which on its cost is worth a line."""
@@ -23,6 +34,13 @@ AROUND = 14
 """Iterations' worth of work around the descent: the last gradient with a graph, and the way back."""
 TRIPLE = 6e-11
 """Seconds for each triple of elements in a match of random sets, as measured for 500 and for 1,000 elements."""
+
+ROUNDS = 8
+"""Into which a budget is divided; it holds at least a step for each."""
+FIRST, MOST = 2, 200
+"""Steps of a round that is measured."""
+MEASURED = 0.02
+"""The fraction of the budget that a measurement should take at least."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +91,37 @@ def check_cost(experiment: Experiment) -> None:
             f"{cost}, trainer.memory is {limit:g}: lower optim.batch or net.hidden and net.latent, or raise "
             "trainer.memory if this machine has it"
         )
+
+
+def paced(module: "TrainingModule", trainer_for: "Callable[[Settings], L.Trainer]") -> Settings:
+    """The settings of a training with as many steps as fit `optim.budget`, in `ROUNDS` rounds.
+
+    A copy of the model is trained for four short rounds. The first is not counted, because compilers work in it, nor is
+    the last: inner iterations may grow from one half of training to the other, and the two rounds between have both.
+    """
+    from .module import TrainingModule  # loads Lightning, which an estimate does not need
+
+    settings = module.settings
+    budget, steps, pace = settings.optim.budget, FIRST, 0.0
+    assert budget is not None
+    while True:
+        short = changed(settings, {"optim.steps": 4 * steps, "trainer.round": steps})
+        probe = TrainingModule(deepcopy(module.experiment), short)
+        probe.experiment.settings = short
+        probe.share_data(module)
+        trainer_for(short).fit(probe)
+        seconds = sum(probe.cpu_of_rounds[1:3])
+        pace = seconds / (2 * steps)
+        if seconds >= MEASURED * budget or steps == MOST:
+            break
+        steps = min(MOST, max(2 * steps, math.ceil(1.5 * MEASURED * budget / (2 * max(pace, 1e-6)))))
+    count = int(budget / pace)
+    if count < ROUNDS:
+        raise UsageError(
+            f"optim.budget={budget:g}: a step of {settings.model} takes {pace:.2g} processor seconds, and {ROUNDS} are "
+            f"the fewest: give {math.ceil(ROUNDS * pace)} or more"
+        )
+    return changed(settings, {"optim.steps": count, "trainer.round": math.ceil(count / ROUNDS)})
 
 
 def _products_a_second() -> float:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from setpred.paper.estimates import step_seconds
+from setpred.paper.trainings import step_seconds
 from setpred.tasks import make_settings
 from setpred.tasks.settings import flatten, to_dict
 
