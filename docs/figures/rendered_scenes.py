@@ -5,8 +5,7 @@ import io
 
 from PIL import Image
 
-from setpred.data.scenes import Scenes
-from setpred.data.scenes.picture import picture
+from setpred.data.scenes import Scenes, picture
 
 COLUMNS, COUNT, WIDTH, HEIGHT, GAP = 4, 8, 186, 124, 6
 

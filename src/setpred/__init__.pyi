@@ -34,9 +34,9 @@ from .matching import assign as assign
 from .matching import chamfer_loss as chamfer_loss
 from .matching import hungarian_loss as hungarian_loss
 from .matching import match as match
+from .metrics.accuracy import ElementAccuracy as ElementAccuracy
+from .metrics.accuracy import ExactSetAccuracy as ExactSetAccuracy
 from .metrics.average_precision import SetAveragePrecision as SetAveragePrecision
-from .metrics.elementwise import ElementAccuracy as ElementAccuracy
-from .metrics.exact import ExactSetAccuracy as ExactSetAccuracy
 from .padding import collate_sets as collate_sets
 from .padding import pad_sets as pad_sets
 from .pooling import FSPool as FSPool

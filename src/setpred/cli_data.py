@@ -68,7 +68,7 @@ def _make(name: str) -> Callable[[Path], None]:
 
     def command(out: Annotated[Path, typer.Option(help="Folder to write.")]) -> None:
         from .data.jsonl_folder import open_folder
-        from .data.sources.make import make_source
+        from .data.sources import make_source
         from .tasks import make_experiment, make_settings
         from .tasks.trivial import trivial_scores
         from .views.objects import draw_examples

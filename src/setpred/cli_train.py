@@ -186,11 +186,14 @@ def compare(
     The same command goes on where it was stopped.
     """
     with loading():
-        from .compare import run_contest
+        from .compare import make_contests, train_all, write_leaderboards
 
     names = [name.strip() for name in models.split(",")] if models else []
     try:
-        boards = run_contest(tasks, names, budget, seeds, preset, out, workers, ray)
+        contests = make_contests(tasks, names, budget, seeds, preset, out)
+        if workers != 0:
+            train_all(contests, workers, ray)
+        boards = write_leaderboards(contests, out)
     except KeyboardInterrupt:
         raise UsageError("stopped: the same command goes on from the last checkpoints") from None
     for board in boards:

@@ -18,9 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 
 from .baselines import AllAtOnce, CompetingSlots, LearnedQueries, SetTokens, VectorTokens
-from .data.inputs import Inputs, kind_of, path_inside
+from .data.inputs import Inputs, in_threads, kind_of, path_inside
 from .data.records import MAX_LINE, parse
-from .data.threads import in_threads
 from .encoders import RelationEncoder, SetEncoder, Standardized, VectorEncoder
 from .errors import ExampleError, UsageError
 from .image_encoder import ImageEncoder

@@ -74,7 +74,7 @@ def test_a_wrong_request_is_one_line(setpred, points, words, message):
 
 
 def test_a_recommended_model_takes_part_once(points, tmp_path):
-    from setpred.compare.entrants import make_contest
+    from setpred.compare.contest import make_contest
 
     contest = make_contest(str(points), (), 5.0, 2, "quick", tmp_path, {})
     assert [entrant.name for entrant in contest.entrants] == [

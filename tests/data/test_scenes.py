@@ -11,7 +11,7 @@ from scipy.optimize import least_squares
 from torch.utils.data import DataLoader
 
 from setpred.data.clevr import CLEVR
-from setpred.data.scenes import Scenes, arrange, camera, look, picture, render, sample, shapes, world, write
+from setpred.data.scenes import Scenes, arrange, picture, render, sample, shapes, studio, world, write
 
 BLENDER = Path(os.environ.get("SETPRED_CLEVR_BLENDER", Path(__file__).parents[3] / "shared" / "clevr-blender"))
 needs_blender = pytest.mark.skipif(
@@ -27,11 +27,11 @@ def linear(image):
     return np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
 
 
-def pixel_of(image, point, position=camera.POSITION):
+def pixel_of(image, point, position=studio.POSITION):
     """The linear colour that a picture shows at a point of the world."""
-    column, row, _ = camera.project(point, position)
+    column, row, _ = studio.project(point, position)
     height, width = image.shape[:2]
-    return linear(image)[int(row * height / camera.HEIGHT), int(column * width / camera.WIDTH)]
+    return linear(image)[int(row * height / studio.HEIGHT), int(column * width / studio.WIDTH)]
 
 
 def blender_scenes(count):
@@ -46,7 +46,7 @@ def fit_camera(objects):
     # The depth is not rounded, so it may weigh more than a pixel.
     weight = np.array([1.0, 1.0, 100.0])
     return least_squares(
-        lambda position: ((camera.project(points, position) - pixels) * weight).ravel(), camera.POSITION
+        lambda position: ((studio.project(points, position) - pixels) * weight).ravel(), studio.POSITION
     ).x
 
 
@@ -54,11 +54,11 @@ def fit_camera(objects):
 def test_the_camera_is_the_one_of_blenders_clevr_scenes():
     for scene, position in blender_scenes(60):
         points, pixels = ([thing[key] for thing in scene["objects"]] for key in ("3d_coords", "pixel_coords"))
-        apart = np.abs(camera.project(points, position) - pixels)
+        apart = np.abs(studio.project(points, position) - pixels)
         assert apart[:, :2].max() < 0.6
         assert apart[:, 2].max() < 0.01
-        assert np.abs(position - camera.POSITION).max() < camera.JITTER + 0.02
-        for name, direction in camera.directions(position).items():
+        assert np.abs(position - studio.POSITION).max() < studio.JITTER + 0.02
+        for name, direction in studio.directions(position).items():
             np.testing.assert_allclose(direction, scene["directions"][name], atol=0.002)
 
 
@@ -80,9 +80,9 @@ def test_scenes_keep_clevrs_distances_and_visibility():
     for index in range(60):
         scene = sample(3, index)
         counts.add(len(scene.objects))
-        assert np.abs(scene.camera - camera.POSITION).max() <= camera.JITTER
-        assert np.abs(scene.lamps - look.LAMP_PLACES[:3]).max() <= look.LAMP_JITTER
-        directions = camera.directions(scene.camera)
+        assert np.abs(scene.camera - studio.POSITION).max() <= studio.JITTER
+        assert np.abs(scene.lamps - studio.LAMP_PLACES[:3]).max() <= studio.LAMP_JITTER
+        directions = studio.directions(scene.camera)
         for thing in scene.objects:
             x, y, z = thing["3d_coords"]
             assert max(abs(x), abs(y)) <= 3
@@ -91,7 +91,7 @@ def test_scenes_keep_clevrs_distances_and_visibility():
             offset = np.subtract(one["3d_coords"], other["3d_coords"]) * [1, 1, 0]
             assert np.linalg.norm(offset) - one["3d_coords"][2] - other["3d_coords"][2] >= 0.25
             assert all(abs(offset @ np.array(directions[name])) >= 0.4 for name in ("left", "behind"))
-        ids = world.shown(scene.objects, scene.camera, camera.WIDTH, camera.HEIGHT)
+        ids = world.shown(scene.objects, scene.camera, studio.WIDTH, studio.HEIGHT)
         # The rule counts in steps of 16 pixels.
         assert np.bincount(ids[ids >= 0], minlength=len(scene.objects)).min() > 150
     assert counts == set(range(3, 11))
@@ -102,10 +102,10 @@ def test_pixel_coords_are_where_the_picture_shows_the_object():
         scene = sample(4, index)
         for thing in scene.objects:
             column, row, depth = thing["pixel_coords"]
-            exact = camera.project(thing["3d_coords"], scene.camera)
+            exact = studio.project(thing["3d_coords"], scene.camera)
             assert np.abs(exact[:2] - [column, row]).max() <= 0.5
             assert depth == pytest.approx(exact[2])
-            ids = world.shown([thing], scene.camera, camera.WIDTH, camera.HEIGHT)
+            ids = world.shown([thing], scene.camera, studio.WIDTH, studio.HEIGHT)
             rows, columns = np.nonzero(ids == 0)
             if 60 < column < 420 and 60 < row < 260:
                 # The outline of a solid seen from above is not quite centred on its centre's image.
@@ -128,7 +128,7 @@ def test_a_scene_is_the_same_bits_for_any_workers_order_and_company():
 
 def test_the_stage_fills_every_picture():
     for signs in product((-1, 1), repeat=3):
-        position = np.array(camera.POSITION) + camera.JITTER * np.array(signs)
+        position = np.array(studio.POSITION) + studio.JITTER * np.array(signs)
         assert (world.shown([], position, 48, 32) > render.ON_NOTHING).all()
 
 
@@ -159,10 +159,10 @@ def test_rays_meet_a_solid_exactly_where_its_surface_is(kind):
     assert hits > 50
 
 
-@pytest.mark.parametrize("color", look.COLORS)
+@pytest.mark.parametrize("color", studio.COLORS)
 def test_rubber_shows_its_colour(color):
     shown = pixel_of(picture(arrange([{**BALL, "color": color}])), BALL["3d_coords"])
-    true = np.array(look.COLORS[color])
+    true = np.array(studio.COLORS[color])
     np.testing.assert_allclose(shown / shown.sum(), true / true.sum(), atol=0.06)
 
 
@@ -207,7 +207,7 @@ def test_written_scenes_are_read_back_as_they_were_rendered(tmp_path):
         assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
     scene = json.loads((out / "scenes" / "CLEVR_val_scenes.json").read_text())["scenes"][1]
     assert scene["objects"] == sample(9, 1).objects
-    assert scene["directions"] == camera.directions(scene["camera"])
+    assert scene["directions"] == studio.directions(scene["camera"])
 
 
 def test_writing_never_overwrites(tmp_path):

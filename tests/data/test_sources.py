@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from setpred.data.jsonl_folder import open_folder
-from setpred.data.sources import SOURCES, chords
-from setpred.data.sources.make import find_source, make_source
+from setpred.data.sources import SOURCES, chords, find_source, make_source
 from setpred.errors import UsageError
 
 

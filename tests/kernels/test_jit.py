@@ -28,8 +28,8 @@ from setpred.data.scene_cache import SceneSplit
 def name():
     return SceneSplit("scenes", "train", 1, 16)._origin()
 before = name()
-look = Path(setpred.__file__).parent / "data/scenes/look.py"
-look.write_text(look.read_text() + "# edited while a process renders\\n")
+studio = Path(setpred.__file__).parent / "data/scenes/studio.py"
+studio.write_text(studio.read_text() + "# edited while a process renders\\n")
 print(before, name())
 """
 

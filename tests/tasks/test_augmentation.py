@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from setpred.data.clevr import CLEVR_SCHEMA
-from setpred.data.scenes import Scenes, camera
+from setpred.data.scenes import Scenes, studio
 from setpred.schema import Category, Count, Flag, Real, Schema
 from setpred.tasks.augmentation import brightened, can_move, mirrored, moved
 
@@ -68,8 +68,8 @@ def test_a_mirror_twice_is_no_mirror():
 def test_mirrored_objects_are_seen_on_the_other_side():
     image, sets, mask = Scenes(size=(48, 32), seed=5)[0]
     _, turned = mirrored(image[None], sets[None], torch.tensor([True]))
-    seen = [camera.project(CLEVR_SCHEMA.position(s)[mask].numpy()) for s in (sets, turned[0])]
-    assert seen[0][:, 0] + seen[1][:, 0] == pytest.approx(camera.WIDTH, abs=1e-2)
+    seen = [studio.project(CLEVR_SCHEMA.position(s)[mask].numpy()) for s in (sets, turned[0])]
+    assert seen[0][:, 0] + seen[1][:, 0] == pytest.approx(studio.WIDTH, abs=1e-2)
     assert seen[0][:, 1] == pytest.approx(seen[1][:, 1], abs=1e-2)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from setpred.data.scenes import Scenes, camera
+from setpred.data.scenes import Scenes, studio
 from setpred.matching import hungarian_loss
 from setpred.report import report
 from setpred.report.runs import predict_examples, read_run
@@ -83,7 +83,7 @@ def test_marks_lie_on_the_objects_of_the_image(scene):
     figure = scene_figure(image, sets, {"good": sets}, truth.camera)
     places = np.array([mark.get_offsets()[0] for mark in figure.axes[1].collections])
     assert np.allclose(places, [thing["pixel_coords"][:2] for thing in truth.objects], atol=0.6)
-    assert figure.axes[1].get_xlim() == (0, camera.WIDTH)
+    assert figure.axes[1].get_xlim() == (0, studio.WIDTH)
 
 
 def test_a_prediction_that_is_not_finite_can_be_drawn(scene):
@@ -107,7 +107,7 @@ def test_the_camera_is_that_of_the_test_scene(runs):
     run = read_run(runs["idspn"])
     sets = predict_examples(run).examples.target
     points = 3 * sets[2][sets[2][:, -1] > 0, :3]
-    pixels = camera.project(points.numpy(), camera_of(run.settings, 2))
+    pixels = studio.project(points.numpy(), camera_of(run.settings, 2))
     assert (pixels[:, :2] > 0).all()
     assert not np.allclose(camera_of(run.settings, 2), camera_of(run.settings, 3))
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ..inits import evaluation_noise, fixed_noise
 from ..schema import Schema
-from .calibrated import Calibrated, ProposalHead
+from .rival_ends import Calibrated, ProposalHead
 from .slot_attention import SlotRounds
 
 

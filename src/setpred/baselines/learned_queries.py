@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ..proposals import proposal_loss
 from ..schema import Schema
-from .calibrated import Calibrated, ProposalHead
+from .rival_ends import Calibrated, ProposalHead
 
 
 class LearnedQueries(Calibrated):

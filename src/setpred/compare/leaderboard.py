@@ -20,7 +20,7 @@ from ..tasks import find_task, make_experiment
 from ..tasks.task import Task
 from ..tasks.trivial import trivial_scores
 from ..training.run_folder import load_run, read_config
-from .entrants import Contest, Entrant
+from .contest import Contest, Entrant
 
 TIMED = 64
 """Examples in a batch whose prediction is timed."""

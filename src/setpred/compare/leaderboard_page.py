@@ -6,15 +6,29 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from ..errors import UsageError
 from ..report import report
 from ..report.markup import Drawing, Section, cell, model_key, paragraph, table
 from ..report.runs import read_run
 from ..tasks import MODEL_NAMES
 from ..views.style import legend_below, model_style, panel
-from .leaderboard import Leaderboard
+from .contest import Contest
+from .leaderboard import Leaderboard, read_leaderboard
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def write_leaderboards(contests: Sequence[Contest], out: Path) -> list[Leaderboard]:
+    """Write a table for each contest and a page about all of them into `out`, from the runs that are finished."""
+    boards = [read_leaderboard(contest) for contest in contests]
+    if not any(row.finished for board in boards for row in board.rows):
+        reasons = [row.failure for board in boards for row in board.rows if row.failure]
+        raise UsageError(f"no run has finished: {reasons[0] if reasons else 'train them, without --workers 0'}")
+    for board in boards:
+        board.write(out)
+    write_page(boards, out / "compare.html")
+    return boards
 
 
 def write_page(boards: Sequence[Leaderboard], out: Path) -> Path:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +18,8 @@ from torch import Tensor
 from ..letterbox import Size, scale_on
 from ..values import finite, short
 
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 Kind = Literal["image", "vector", "set"]
 KINDS: tuple[Kind, ...] = ("image", "vector", "set")
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
@@ -248,3 +252,19 @@ def _open(path: Path) -> Any:
         image.close()
         raise ValueError(f"the image {path.name!r} has {image.width}×{image.height} pixels: shrink it")
     return image
+
+
+def in_threads(
+    work: Callable[[Argument], Result], arguments: Iterable[Argument], workers: int | None = None
+) -> Iterator[Result]:
+    """`map(work, arguments)` over the cores, in order, for work that leaves Python's lock free, such as decoding.
+
+    Only a few results are held at a time, however many arguments there are.
+    """
+    workers = workers or os.cpu_count() or 1
+    waiting = iter(arguments)
+    with ThreadPoolExecutor(workers) as pool:
+        pending = [pool.submit(work, argument) for argument in islice(waiting, 4 * workers)]
+        while pending:
+            yield pending.pop(0).result()
+            pending += [pool.submit(work, argument) for argument in islice(waiting, 1)]

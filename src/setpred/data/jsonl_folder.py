@@ -24,10 +24,9 @@ from torch.utils.data import Dataset
 from ..letterbox import Size, pixel_on, shared_canvas
 from ..schema import Schema
 from ..values import read_yaml, short
-from .inputs import Inputs, image_path, image_size, kind_of, path_inside
+from .inputs import Inputs, image_path, image_size, in_threads, kind_of, path_inside
 from .inspection import inspect, is_inside
 from .records import DataError, Problems, Record, parse, read_records
-from .threads import in_threads
 
 SPLITS = ("train", "val")
 MAX_SCHEMA = 1 << 17

@@ -22,10 +22,10 @@ from ..files import cache_folder, replacing
 from ..kernels.jit import sources_hash
 from . import scenes as renderer
 from .clevr import CLEVR, CLEVR_SCHEMA
+from .inputs import in_threads
 from .scenes import Scenes
-from .scenes.camera import HEIGHT, WIDTH
+from .scenes.studio import HEIGHT, WIDTH
 from .synthetic import mixed_seed
-from .threads import in_threads
 
 RENDERED = "scenes"
 SPLITS = ("train", "val")

@@ -1,8 +1,7 @@
 """Metrics: of single examples, and of whole splits over several processes as `torchmetrics` metrics."""
 
+from .accuracy import ElementAccuracy, ExactSetAccuracy, element_accuracies, exact_matches
 from .average_precision import Objects, SetAveragePrecision
-from .elementwise import ElementAccuracy, element_accuracies
-from .exact import ExactSetAccuracy, exact_matches
 from .object_scores import ObjectScores, score_objects
 
 __all__ = [

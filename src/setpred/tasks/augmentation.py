@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from ..data.clevr import CLEVR_SCHEMA
-from ..data.scenes import camera
+from ..data.scenes import studio
 from ..schema import Angle, Category, Flag, Schema
 from ..views.view import Batch
 
@@ -56,7 +56,7 @@ def moved(schema: Schema, images: Tensor, sets: Tensor, mask: Tensor) -> Batch:
 def mirrored(images: Tensor, sets: Tensor, which: Tensor) -> Batch:
     """Some examples of CLEVR as in a mirror that stands upright between the camera and the middle of the scene."""
     which = which.to(sets.device)
-    across = torch.tensor(camera.axes()[0]).to(sets)
+    across = torch.tensor(studio.axes()[0]).to(sets)
     places = CLEVR_SCHEMA.slices["3d_coords"]
     turned = sets.clone()
     turned[..., places] -= 2 * (sets[..., places] @ across).unsqueeze(-1) * across

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from ..data.clevr import CLEVR_SCHEMA
 from ..data.scene_cache import RENDERED, SceneSplit
-from ..data.scenes import camera
-from ..data.scenes.look import COLORS
+from ..data.scenes import studio
 from ..matching import match
 from ..predictor import SetPredictor
 from ..schema import Category
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FRAME = (camera.WIDTH, camera.HEIGHT)
+FRAME = (studio.WIDTH, studio.HEIGHT)
 ATTRIBUTES = {name: field for name, field in CLEVR_SCHEMA.fields.items() if isinstance(field, Category)}
 LEGEND = (
     "Circles are spheres, squares cubes, diamonds cylinders; the map is seen from above, with rings where the objects "
@@ -69,7 +68,7 @@ def camera_of(settings: Any, example: int) -> ArrayLike:
     """Where the camera of a test scene stands; files do not say it."""
     data = settings.data
     if data.source != RENDERED:
-        return camera.POSITION
+        return studio.POSITION
     return SceneSplit(RENDERED, "val", data.test, data.size, data.stretched).rendered().scene(example).camera
 
 
@@ -116,7 +115,7 @@ def scene_figure(
     image: Tensor | None,
     target: Tensor,
     predictions: Mapping[str, Tensor],
-    position: ArrayLike = camera.POSITION,
+    position: ArrayLike = studio.POSITION,
     title: str = "",
 ) -> "Figure":
     """The truth, and beside it each prediction by its name.
@@ -163,10 +162,10 @@ def iterates(model: SetPredictor, inputs: Tensor, steps: int) -> Tensor:
     return trace.sets[:, 0]
 
 
-def scene_state(sets: Tensor, truth: Tensor | None = None, position: ArrayLike = camera.POSITION) -> dict[str, Any]:
+def scene_state(sets: Tensor, truth: Tensor | None = None, position: ArrayLike = studio.POSITION) -> dict[str, Any]:
     """Objects at every iteration, for the page; `sets` is `[iterates, 10, 19]`, `truth` `[10, 19]`."""
     sets = sets.nan_to_num(0.0, 1e3, -1e3).clamp(-1e3, 1e3)
-    towards = camera.directions(position)
+    towards = studio.directions(position)
     state = {
         "frame": FRAME,
         "turn": [towards["right"][:2], towards["behind"][:2]],
@@ -186,7 +185,7 @@ def described(sets: Tensor, position: ArrayLike) -> dict[str, Any]:
     sure = [field.probability(sets[..., CLEVR_SCHEMA.slices[name]]) for name, field in ATTRIBUTES.items()]
     return {
         "places": numbers(places, 3),
-        "pixels": numbers(torch.from_numpy(camera.project(places.double().numpy(), position)[..., :2]), 1),
+        "pixels": numbers(torch.from_numpy(studio.project(places.double().numpy(), position)[..., :2]), 1),
         "presence": numbers(CLEVR_SCHEMA.confidence(sets), 3),
         "attributes": CLEVR_SCHEMA.attributes(sets).tolist(),
         "sure": numbers(torch.stack(sure, dim=-1), 2),
@@ -199,16 +198,16 @@ def _object(element: Tensor) -> dict[str, Any] | None:
 
 def draw_on_image(axes: "Axes", image: Tensor, pairs: Sequence[Pair], position: ArrayLike) -> None:
     """The image, and on it what is predicted."""
-    frame = (0, camera.WIDTH, camera.HEIGHT, 0)
+    frame = (0, studio.WIDTH, studio.HEIGHT, 0)
     axes.imshow(image.permute(1, 2, 0).numpy(), extent=frame, aspect="equal", interpolation="bilinear")
-    _marks(axes, pairs, lambda point: camera.project(point, position)[:2])
+    _marks(axes, pairs, lambda point: studio.project(point, position)[:2])
     axes.set(xlim=frame[:2], ylim=frame[2:])
     axes.set_axis_off()
 
 
 def _on_map(axes: "Axes", pairs: Sequence[Pair], position: ArrayLike) -> None:
     """From above, turned so that right and away are as in the image."""
-    towards = camera.directions(position)
+    towards = studio.directions(position)
     turn = np.array([towards["right"], towards["behind"]])
     corners = np.array([(-3, -3, 0), (3, -3, 0), (3, 3, 0), (-3, 3, 0), (-3, -3, 0)])
     axes.plot(*(turn @ corners.T), color=FAINT, linewidth=1, zorder=0)
@@ -230,7 +229,7 @@ def _marks(axes: "Axes", pairs: Sequence[Pair], place: Any) -> None:
         if (seen := pair.predicted) is None:
             continue
         across, up = place(np.array(seen["3d_coords"]))
-        colour = np.array(COLORS[seen["color"]]) / 255
+        colour = np.array(studio.COLORS[seen["color"]]) / 255
         edge, width = (INK, 0.8) if pair.right else (ALARM, 1.8)
         look: dict[str, Any] = {"marker": MARKERS[seen["shape"]], "edgecolors": edge, "linewidths": width}
         axes.scatter(across, up, s=AREAS[seen["size"]], color=[colour], zorder=3, **look)

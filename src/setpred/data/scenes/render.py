@@ -16,9 +16,9 @@ from math import cos, pi, sin, sqrt
 import numpy as np
 
 from ...kernels.jit import compiled
-from . import camera
-from .look import AMBIENT, BACKDROP, BLUR, BOUNCE, DARK, FLOOR, GLARE, GLOSS, METAL, SHEEN, UNDER
+from . import studio
 from .shapes import FAR, approach, hit, normal
+from .studio import AMBIENT, BACKDROP, BLUR, BOUNCE, DARK, FLOOR, GLARE, GLOSS, METAL, SHEEN, UNDER
 
 ON_NOTHING, ON_WALL, ON_FLOOR = -3, -2, -1
 # Where the samples of a pixel lie, in half steps of a rotated grid, and to which side they look in a mirror.
@@ -204,8 +204,8 @@ def mirror(solids, lamps, which, sample, px, py, pz, vx, vy, vz):
 @compiled
 def ray(view, width, height, column, row):
     """Unit direction through a point of the image, given in pixels."""
-    a = (column / width - 0.5) / camera.FOCAL
-    b = (0.5 - row / height) * camera.HEIGHT / (camera.WIDTH * camera.FOCAL)
+    a = (column / width - 0.5) / studio.FOCAL
+    b = (0.5 - row / height) * studio.HEIGHT / (studio.WIDTH * studio.FOCAL)
     x = a * view[0, 0] + b * view[1, 0] + view[2, 0]
     y = a * view[0, 1] + b * view[1, 1] + view[2, 1]
     z = a * view[0, 2] + b * view[1, 2] + view[2, 2]

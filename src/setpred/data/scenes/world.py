@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...kernels.jit import compiled
-from . import camera, look, render
+from . import render, studio
 from .shapes import CUBE_BOUND, CYLINDER_BOUND
 
 SIZES = {"large": 0.7, "small": 0.35}
@@ -47,24 +47,24 @@ def sample(seed: int, index: int, objects: tuple[int, int] = (3, 10)) -> Scene:
     ['cylinder', 'sphere', 'cylinder']
     """
     rng = np.random.default_rng(np.random.SeedSequence([seed, index]))
-    position = np.array(camera.POSITION) + rng.uniform(-camera.JITTER, camera.JITTER, 3)
-    lamps = look.LAMP_PLACES[:3] + rng.uniform(-look.LAMP_JITTER, look.LAMP_JITTER, (3, 3))
+    position = np.array(studio.POSITION) + rng.uniform(-studio.JITTER, studio.JITTER, 3)
+    lamps = studio.LAMP_PLACES[:3] + rng.uniform(-studio.LAMP_JITTER, studio.LAMP_JITTER, (3, 3))
     count = int(rng.integers(objects[0], objects[1] + 1))
-    view = camera.axes(position)
+    view = studio.axes(position)
     while True:
         things = _place(rng, count, view)
         if things is not None and visible_pixels(things, position).min() >= MIN_PIXELS:
             return Scene(with_pixels(things, position), position, lamps)
 
 
-def arrange(objects: Sequence[dict[str, Any]], position: ArrayLike = camera.POSITION) -> Scene:
+def arrange(objects: Sequence[dict[str, Any]], position: ArrayLike = studio.POSITION) -> Scene:
     """A scene of given objects, such as a model's prediction, in the middle of the camera's and lamps' jitter.
 
     An object without a `rotation` stands square to the axes.
     """
     place = np.asarray(position, dtype=np.float64)
     things = [{"rotation": 0.0, **thing} for thing in objects]
-    return Scene(with_pixels(things, place), place, look.LAMP_PLACES[:3].copy())
+    return Scene(with_pixels(things, place), place, studio.LAMP_PLACES[:3].copy())
 
 
 def solid_rows(objects: Sequence[dict[str, Any]]) -> NDArray[np.float64]:
@@ -74,21 +74,21 @@ def solid_rows(objects: Sequence[dict[str, Any]]) -> NDArray[np.float64]:
         kind, size, turn = SHAPES.index(thing["shape"]), SIZES[thing["size"]], np.deg2rad(thing["rotation"])
         row[:3] = thing["3d_coords"]
         row[3:8] = size, np.cos(turn), np.sin(turn), kind, size * _BOUNDS[kind]
-        row[8:11] = np.array(look.COLORS[thing["color"]]) / 255
+        row[8:11] = np.array(studio.COLORS[thing["color"]]) / 255
         row[11] = thing["material"] == "metal"
     return rows
 
 
 def visible_pixels(objects: Sequence[dict[str, Any]], position: ArrayLike) -> NDArray[np.int64]:
     """How many pixels of the 480x320 frame show each object `[objects]`, to about 16 pixels."""
-    ids = shown(objects, position, camera.WIDTH // _COARSE, camera.HEIGHT // _COARSE)
+    ids = shown(objects, position, studio.WIDTH // _COARSE, studio.HEIGHT // _COARSE)
     return np.bincount(ids[ids >= 0], minlength=len(objects)) * _COARSE**2
 
 
 def shown(objects: Sequence[dict[str, Any]], position: ArrayLike, width: int, height: int) -> NDArray[np.int64]:
     """The object that each pixel shows, negative where it is none: `[height, width]`."""
     ids = np.empty((height, width), dtype=np.int64)
-    render.identify(solid_rows(objects), np.asarray(position), camera.axes(position), ids, np.empty(ids.shape))
+    render.identify(solid_rows(objects), np.asarray(position), studio.axes(position), ids, np.empty(ids.shape))
     return ids
 
 
@@ -96,7 +96,7 @@ def with_pixels(objects: Sequence[dict[str, Any]], position: ArrayLike) -> list[
     """The objects with their `pixel_coords`: whole pixels, and the depth."""
     if not objects:
         return []
-    places = camera.project([thing["3d_coords"] for thing in objects], position).tolist()
+    places = studio.project([thing["3d_coords"] for thing in objects], position).tolist()
     return [
         {**thing, "pixel_coords": [round(column), round(row), depth]}
         for thing, (column, row, depth) in zip(objects, places, strict=True)
@@ -119,7 +119,7 @@ def _place(rng: np.random.Generator, count: int, view: NDArray[np.float64]) -> l
                 "shape": SHAPES[rng.integers(3)],
                 "size": size,
                 "material": MATERIALS[rng.integers(2)],
-                "color": tuple(look.COLORS)[rng.integers(8)],
+                "color": tuple(studio.COLORS)[rng.integers(8)],
                 "3d_coords": taken[n].tolist(),
                 "rotation": float(rng.uniform(0, 360)),
             }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...schema import Category, Real, Schema
-from .make import is_held_out
+from . import is_held_out
 
 NEEDS = ("sklearn", "PIL")
 SIDE = 64

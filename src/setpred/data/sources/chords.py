@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import UsageError
 from ...schema import Category, Schema
-from .make import draw, is_held_out
+from . import draw, is_held_out
 
 NEEDS = ("music21",)
 NAMES = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...schema import Category, Real, Schema
-from .make import draw, is_held_out
+from . import draw, is_held_out
 
 NEEDS = ("ase",)
 ELEMENTS = ("H", "C", "N", "O", "F", "S", "Cl")

@@ -1,4 +1,4 @@
-"""Exact accuracy: an example is right where every element is."""
+"""Accuracy: the fraction of examples that are right in every element, and the fraction of elements that are right."""
 
 from typing import Any
 
@@ -78,10 +78,33 @@ class ExactSetAccuracy(Metric):
         return self.correct / self.total
 
 
+class ElementAccuracy(ExactSetAccuracy):
+    """Fraction of all elements that are right, where `ExactSetAccuracy` wants whole examples.
+
+    >>> metric = ElementAccuracy()
+    >>> target = torch.nn.functional.one_hot(torch.tensor([[0, 1], [2, 2]]))
+    >>> prediction = torch.tensor([[[0.1, 0.8, 0.1], [0.7, 0.2, 0.1]], [[0.0, 0.0, 1.0], [0.9, 0.0, 0.1]]])
+    >>> metric(prediction, target)
+    tensor(0.7500)
+    """
+
+    def counted(self, found: Tensor, elements: Tensor) -> tuple[Tensor, Tensor]:
+        return found.sum(), elements.sum()
+
+
 def exact_matches(*sets: Tensor, **options: Any) -> Tensor:
     """Which examples are right in every element, `[batch]` bool; arguments as in `ExactSetAccuracy.update`."""
     found, elements = right_elements(*sets, **options)
     return found == elements
+
+
+def element_accuracies(*sets: Tensor, **options: Any) -> Tensor:
+    """The fraction of right elements of each example, `[batch]`; 1 where there are none.
+
+    Arguments are those of `ExactSetAccuracy.update`.
+    """
+    found, elements = right_elements(*sets, **options)
+    return torch.where(elements > 0, found / elements.clamp(min=1), 1.0)
 
 
 def right_elements(
