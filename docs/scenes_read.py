@@ -1,4 +1,4 @@
-"""Draw scenes that were not trained on, as the shipped model reads them: `docs/images/scene-to-set.png`, `scenes-read.png`.
+"""Draw scenes that were not trained on, as the shipped model reads them: `scene-to-set.png` and `scenes-read.png`.
 
 python docs/scenes_read.py
 """
@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from setpred.data.scenes import Scenes, camera, picture
-from setpred.data.scenes.look import COLORS
+from setpred.data.scenes import Scenes, picture, studio
 from setpred.play import pretrained
 from setpred.views.scenes import WORDS, Pair, draw_on_image, pair_up
 from setpred.views.style import MUTED, panel, style
@@ -52,10 +51,10 @@ def scene_to_set(scenes: Scenes, index: int, pairs: list[Pair]) -> Image.Image:
     for row, pair in enumerate(pairs, 2):
         seen = pair.predicted
         assert seen is not None, "the model missed an object: choose what the list should say"
-        across, up = camera.project(seen["3d_coords"], scene.camera)[:2]
-        here = across * SCENE[0] / camera.WIDTH, up * SCENE[1] / camera.HEIGHT
+        across, up = studio.project(seen["3d_coords"], scene.camera)[:2]
+        here = across * SCENE[0] / studio.WIDTH, up * SCENE[1] / studio.HEIGHT
         for x, y in (here, (left + 20, row * line)):
-            pen.ellipse((x - 20, y - 20, x + 20, y + 20), tuple(COLORS[seen["color"]]), PALE, 2)
+            pen.ellipse((x - 20, y - 20, x + 20, y + 20), tuple(studio.COLORS[seen["color"]]), PALE, 2)
             pen.text((x, y), str(pair.number), "white", font, "mm", stroke_width=2, stroke_fill="black")
         for column, word in zip((70, 190, 320, 450), WORDS, strict=True):
             pen.text((left + column, row * line), seen[word], PALE, font, "lm")
