@@ -169,7 +169,7 @@ def test_the_version_is_told_and_the_bare_package_says_what_its_command_needs(se
         (["report", "nowhere"], "nowhere"),
         (["reproduce", "nothing"], "unknown table 'nothing'"),
         (["reproduce", "all", "--within", "soon"], "--within soon is not a time: write 12h"),
-        (["reproduce", "all", "n=4"], "name a table for more"),
+        (["reproduce", "all", "n=4"], "name a table for them"),
         (["adopt", "nothing.ckpt", "--out", "run"], "there is no file nothing.ckpt"),
         (["reproduce", "autoencoding", "n=3"], "n=3 is not in the published table"),
         (["data", "scenes", "--out", "x", "--split", "a b"], "split 'a b' is no name for a folder"),

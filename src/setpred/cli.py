@@ -158,7 +158,9 @@ def reproduce(
     within: Annotated[
         str | None, typer.Option(help="Train for this long, such as 12h, the cheapest runs first.")
     ] = None,
-    clevr: Annotated[str | None, typer.Option(help="For all: the folder of CLEVR's images.")] = None,
+    clevr: Annotated[
+        str | None, typer.Option(help="For all: the folder of CLEVR's images, without which its table waits.")
+    ] = None,
     kept: Annotated[Path | None, typer.Option(help="For all: a folder of kept tables whose runs count.")] = None,
 ) -> None:
     """Train any part of a published table, and print our results beside the published mean ± std.
@@ -167,19 +169,20 @@ def reproduce(
     own table. With all, the whole paper is trained for the time of --within, and what stands of it is printed.
     """
     with loading():
-        from .paper.coverage import markdown as coverage_table
-        from .paper.coverage import read_duration, run_paper
+        from .paper.coverage import keep_paper, read_duration, run_paper
+        from .paper.coverage import markdown as standing_table
         from .paper.reproduce import run_tables
         from .paper.writers import keep as keep_results
         from .paper.writers import markdown
 
     try:
         if table == "all":
-            if words or to or keep or ray or preset != "paper":
-                raise UsageError(
-                    "reproduce all takes --out, --within, --workers, --clevr and --kept: name a table for more"
-                )
-            typer.echo(coverage_table(run_paper(out, within, workers, clevr, kept)))
+            if words or to or preset != "paper":
+                raise UsageError("reproduce all takes no cells, settings, --preset or --to: name a table for them")
+            standing = run_paper(out, within, workers, clevr, kept, ray)
+            typer.echo(standing_table(standing))
+            for path in [] if keep is None else keep_paper(standing, keep):
+                typer.echo(path)
             return
         seconds = None if within is None else read_duration(within)
         comparisons = run_tables(table, words or [], out, workers, preset, to or [], ray, seconds)

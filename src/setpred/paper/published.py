@@ -59,6 +59,7 @@ class Table:
         scale: published number for a metric of 1.
         lower_is_better: whether the number is a loss.
         changes: the settings of the cells: (cell, our model, training examples of the preset) → dotted keys.
+        printed: how many numbers and dashes it has on paper, those that recur or are cited included.
         measured: axes along which one run has several cells.
         same_data: whether a run's data are the paper's: (data settings of the run, those of the paper) → bool.
         missing: what an empty cell of a trained model means.
@@ -73,6 +74,7 @@ class Table:
     lower_is_better: bool
     changes: Callable[[Cell, Ours, int], dict[str, Any]]
     cells: tuple[Cell, ...]
+    printed: int
     measured: tuple[str, ...] = ()
     same_data: Callable[[Any, Any], bool] = eq
     missing: str = "none survived"
@@ -123,6 +125,7 @@ def autoencoding() -> Table:
             "solver.steps": cell.at["steps"],
         },
         cells=tuple(cells),
+        printed=len(rows),
     )
 
 
@@ -165,6 +168,7 @@ def numbering() -> Table:
         lower_is_better=False,
         changes=_numbering_changes,
         cells=cells,
+        printed=len(cells),
     )
 
 
@@ -196,8 +200,8 @@ def clevr() -> Table:
         "Slot Attention dagger": Ours("slot-attention-dagger"),
         "Slot MLP": Ours("slot-mlp"),
     }
-    cells = {}
-    for row in _rows("clevr.csv"):
+    cells, rows = {}, _rows("clevr.csv")
+    for row in rows:
         pixels = "256px" if row["image_size"] == "256" else ""
         model = " ".join(part for part in (row["model"], row["pooling"], row["momentum"], pixels) if part)
         at = {"pixels": int(row["image_size"]), "threshold": float(row["threshold"])}
@@ -215,6 +219,7 @@ def clevr() -> Table:
         lower_is_better=False,
         changes=lambda cell, ours, train: {},
         cells=tuple(cells.values()),
+        printed=len(rows),
         measured=("pixels", "threshold"),
         same_data=lambda ours, paper: ours.source != paper.source and replace(ours, source=paper.source) == paper,
         missing="not published",

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,17 +39,21 @@ class Executor(Protocol):
         """Let go of everything."""
 
 
-def run_all(runs: Sequence[Run], executor: Executor, within: float | None = None) -> dict[Path, str]:
+def run_all(
+    runs: Sequence[Run], executor: Executor, within: float | None = None, elsewhere: Collection[Path] = ()
+) -> dict[Path, str]:
     """Train what is not finished; with `within`, for so many seconds, and the cheapest first.
+
+    Runs whose folders are among `elsewhere` were trained somewhere else, and are not trained again.
 
     Returns what a person should know of runs that were neither finished nor failed, by their folders. An interrupt
     ends the trainings and goes on to the caller; runs that were under way resume at their last round when asked for
     again.
     """
-    outcomes = [read_outcome(run) for run in runs]
-    waiting = deque(outcome.run for outcome in outcomes if not outcome.final)
-    if within is not None:
-        waiting = deque(cheapest_first(waiting))
+    outcomes = [Outcome(r, "finished", final=True) if r.folder in elsewhere else read_outcome(r) for r in runs]
+    final = {outcome.run.folder for outcome in outcomes if outcome.final}
+    ordered = runs if within is None else cheapest_first(runs)
+    waiting = deque(run for run in ordered if run.folder not in final)
     end = math.inf if within is None else time.monotonic() + within
     remarks: dict[Path, str] = {}
     running: dict[Any, Run] = {}
@@ -88,10 +92,10 @@ def run_all(runs: Sequence[Run], executor: Executor, within: float | None = None
 
 
 def cheapest_first(runs: Sequence[Run]) -> list[Run]:
-    """What is left, in the order in which most cells stand soonest.
+    """The runs of a plan, in the order in which most cells stand soonest.
 
     Runs go by the cost of what they still need. A second seed counts as if it cost twice as much, a third one three
-    times, so that new cells come before more seeds of old ones.
+    times, so that new cells come before more seeds of old ones. For this to hold, finished runs must be among them.
     """
     cells: dict[str, list[Run]] = {}
     for run in runs:
@@ -184,12 +188,14 @@ def told(outcome: Outcome) -> str:
 
 def clock(seconds: float) -> str:
     """
-    >>> clock(5.2), clock(75), clock(7260)
-    ('5 s', '1 min 15 s', '2 h 1 min')
+    >>> clock(5.2), clock(75), clock(7260), clock(1e6)
+    ('5 s', '1 min 15 s', '2 h 1 min', '11.6 d')
     """
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    if whole < 4 * 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole / 86_400:,.1f} d"

@@ -16,11 +16,31 @@ from .tables import Comparison, Row
 
 
 def markdown(comparison: Comparison) -> str:
-    header = _header(comparison.plan.table)
-    lines = [header, ["---"] * len(header), *(_texts(comparison, row) for row in comparison.rows)]
-    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    table = aligned(_header(comparison.plan.table), [_texts(comparison, row) for row in comparison.rows])
     notes = "\n".join(f"- {note}" for note in _notes(comparison))
     return f"{table}\n\n{notes}\n"
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> str:
+    """A Markdown table whose columns also stand under each other at a terminal; those of `numbers` end together.
+
+    >>> print(aligned(["model", "loss"], [["idspn", "12"], ["dspn", "3"]], numbers=["loss"]))
+    | model | loss |
+    |-------|-----:|
+    | idspn |   12 |
+    | dspn  |    3 |
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    right = [name in numbers for name in header]
+    rule = ["-" * (width + 1) + (":" if end else "-") for width, end in zip(widths, right, strict=True)]
+    lines = [
+        [
+            f" {text.rjust(width) if end else text.ljust(width)} "
+            for text, width, end in zip(row, widths, right, strict=True)
+        ]
+        for row in (header, *rows)
+    ]
+    return "\n".join(f"|{'|'.join(line)}|" for line in (lines[0], rule, *lines[1:]))
 
 
 def latex(comparison: Comparison) -> str:
