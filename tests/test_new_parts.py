@@ -184,6 +184,45 @@ def test_a_new_image_encoder_is_one_class_and_its_line(monkeypatch, tmp_path, se
     assert "at" in json.loads(out)["objects"][0]
 
 
+SUMS = '''
+    from torch import nn
+
+
+    class Sums(nn.Module):
+        """An encoder of vectors: a linear map of their partial sums, in another module."""
+
+        def __init__(self, dim, latent):
+            super().__init__()
+            self.dim, self.latent, self.encoder = dim, latent, Map(dim, latent)
+
+        def forward(self, vectors):
+            return self.encoder(vectors.cumsum(1))
+
+
+    class Map(nn.Linear):
+        takes = "vector"
+
+        def __init__(self, dim, latent):
+            super().__init__(dim, latent)
+            self.dim = dim
+'''
+
+
+def test_a_new_encoder_says_what_it_takes_from_files(monkeypatch, tmp_path, setpred):
+    sums = add(monkeypatch, tmp_path, "", "Sums", SUMS)
+    schema = sp.Schema({"at": sp.Real(2)}, size=SIZE)
+    decoder = sp.iDSPN(sp.SetEncoder(schema.dim, hidden=8, latent=LATENT, size=SIZE))
+    sp.SetPredictor(sums(3, LATENT), decoder, schema).save_pretrained(tmp_path / "saved")
+    (tmp_path / "inputs.jsonl").write_text(json.dumps({"vector": [1, 2, 3]}) + "\n", encoding="utf-8")
+    code, out, _ = setpred("predict", str(tmp_path / "saved"), str(tmp_path / "inputs.jsonl"), "--threshold", "-9")
+    assert code == 0
+    assert len(json.loads(out)["objects"]) == SIZE
+    (tmp_path / "sets.jsonl").write_text(json.dumps({"set": [[1, 2, 3]]}) + "\n", encoding="utf-8")
+    code, _, err = setpred("predict", str(tmp_path / "saved"), str(tmp_path / "sets.jsonl"))
+    assert code == 2
+    assert "vector" in err
+
+
 SIZE_ERROR = '''
     import torch
     from torchmetrics import Metric

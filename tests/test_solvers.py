@@ -1,7 +1,5 @@
 """Solvers move a set as they say, and each example by itself."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import torch
 from torch import nn
@@ -12,15 +10,11 @@ from setpred import (
     GradientDescent,
     LineSearch,
     Nesterov,
-    PerSlice,
     SetDecoder,
     SetEncoder,
     Simplex,
     TorchOptimizer,
-    ZeroInit,
-    iDSPN,
 )
-from setpred.constraints import Constraint
 from setpred.descent import Descent
 from setpred.objective import Objective
 
@@ -205,53 +199,6 @@ def test_settling_ends_an_oscillation():
         SetDecoder(encoder, 3, 2, Nesterov(steps=5, settle=settle)).eval().solve(z).loss for settle in (False, True)
     )
     assert (settled < 0.5 * swinging).all()
-
-
-class Still(Nesterov):
-    def update(self, sets, grad, state, t):
-        return sets, state
-
-
-class Half(Simplex):
-    def __call__(self, sets):
-        return 0.5 * super().__call__(sets)
-
-
-class Low(PerSlice):
-    def __call__(self, sets):
-        return super().__call__(sets).clamp(max=0.2)
-
-
-class Turned(Constraint):
-    def __call__(self, sets):
-        return sets.mT.contiguous().clamp(-1, 1).mT
-
-
-@pytest.mark.parametrize(
-    ("parts", "holds"),
-    [
-        ({"solver": Still(steps=3), "init": ZeroInit()}, lambda sets: sets.eq(0).all()),
-        ({"constraint": Half()}, lambda sets: torch.allclose(sets.sum(-1), torch.tensor(0.5))),
-        ({"constraint": Low({(0, 2): Simplex()})}, lambda sets: sets.max() <= 0.2),
-        ({"constraint": Turned()}, lambda sets: sets.abs().max() <= 1),
-    ],
-    ids=["solver", "simplex", "fields", "not contiguous"],
-)
-def test_what_a_subclass_changes_holds_in_the_compiled_loop_too(parts, holds):
-    decoder = iDSPN(SetEncoder(2, 16, 8, 3), size=3, dim=2, **parts).eval()
-    z = torch.randn(5, 8)
-    with torch.no_grad():
-        sets = decoder(z)
-    assert holds(sets)
-    torch.testing.assert_close(sets, decoder.solve(z, trace=True).sets)
-
-
-def test_threads_that_use_coarse_products_leave_the_precision_as_it_was():
-    decoder = iDSPN(SetEncoder(2, 16, 8, 3), size=3, dim=2, solver=Nesterov(steps=6, exact_steps=2)).eval()
-    before, z = torch.get_float32_matmul_precision(), torch.randn(2, 8)
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: decoder.solve(z), range(80)))
-    assert torch.get_float32_matmul_precision() == before
 
 
 def test_a_line_search_never_rises_where_a_long_fixed_step_does():

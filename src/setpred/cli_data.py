@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from .data.sources import SOURCES
-from .errors import UsageError, asked
+from .errors import UsageError, usage_errors
 from .terminal import examples, loading
 
 data_app = typer.Typer(
@@ -55,7 +55,7 @@ def scenes(
         progress.update(bar, completed=done)
 
     try:
-        with asked():
+        with usage_errors():
             write_scenes(out, count, size, seed, split, progress=show)
     finally:
         if progress.live.is_started:
@@ -73,7 +73,7 @@ def _make(name: str) -> Callable[[Path], None]:
         from .tasks.trivial import trivial_scores
         from .views.objects import draw_examples
 
-        with asked():
+        with usage_errors():
             source = make_source(name, out)
             opened = open_folder(out)
             draw_examples(opened, out / "examples.png")
@@ -110,7 +110,7 @@ def inspect(
         from .files import replacing
         from .views.objects import draw_examples
 
-    with asked():
+    with usage_errors():
         if not folder.is_dir():
             raise UsageError(f"there is no folder {folder}: give one that holds train.jsonl and val.jsonl")
         found = inspect_folder(folder)
@@ -128,11 +128,11 @@ def inspect(
         with replacing(written) as temporary:
             temporary.write_text(schema_text(schema), encoding="utf-8")
         _remark(f"written to {written}: correct it there")
-    with asked():
+    with usage_errors():
         opened = open_folder(folder, schema=schema)
     if schema.size >= LARGE_SETS:
         _say_cost(folder)
-    with asked():
+    with usage_errors():
         draw_examples(opened, figure)
     _remark(f"{len(opened.train):,} + {len(opened.val):,} examples can be used; some are drawn in {figure}")
 
@@ -151,7 +151,7 @@ def coco(
     """Import boxes and classes of COCO's detection format."""
     from .data.importers import from_coco
 
-    with asked():
+    with usage_errors():
         _show_imported(from_coco(detections, images, out, val))
 
 
@@ -173,7 +173,7 @@ def csv(
     """Import a table with one object per row."""
     from .data.importers import from_csv
 
-    with asked():
+    with usage_errors():
         _show_imported(from_csv(table, out, id, [name for name in inputs.split(",") if name], val))
 
 

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,10 +110,10 @@ def _use_one_core() -> None:
 
 def _table(rows: Mapping[str, list[str] | None]) -> Table:
     table = Table("model", "sets right", "equivariance found by check", "seconds")
-    for name, (task, model, _) in LINES.items():
-        if task != "numbering":
-            table.add_section()
-        table.add_row(model, *(rows[name] or ["…", "", ""]))
+    for _, names in groupby(LINES, lambda name: LINES[name][0]):
+        table.add_section()
+        for name in names:
+            table.add_row(LINES[name][1], *(rows[name] or ["…", "", ""]))
     return table
 
 

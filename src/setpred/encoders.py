@@ -25,6 +25,8 @@ class SetEncoder(Pretrained):
         torch.Size([3, 8])
     """
 
+    takes = "set"
+
     def __init__(self, dim: int, hidden: int, latent: int, size: int, pool: str | nn.Module = "fs"):
         super().__init__()
         _check_widths(self, dim=dim, hidden=hidden, latent=latent, size=size)
@@ -46,6 +48,8 @@ class RelationEncoder(Pretrained):
         >>> encoder(torch.randn(3, 5, 2)).shape
         torch.Size([3, 8])
     """
+
+    takes = "set"
 
     def __init__(self, dim: int, hidden: int, latent: int, size: int, pool: str | nn.Module = "fs"):
         super().__init__()
@@ -75,6 +79,8 @@ class VectorEncoder(Pretrained):
         >>> encoder(torch.randn(3, 4)).shape
         torch.Size([3, 8])
     """
+
+    takes = "vector"
 
     def __init__(self, dim: int, hidden: int, latent: int):
         super().__init__()

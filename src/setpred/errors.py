@@ -18,8 +18,8 @@ class ExampleError(ValueError):
 
 
 @contextmanager
-def asked(what: str = "") -> Iterator[None]:
-    """What the library refuses in here is the user's request; `what` says which."""
+def usage_errors(what: str = "") -> Iterator[None]:
+    """Errors that the library raises in here are the user's to mend, each a line; `what` says what was tried."""
     try:
         yield
     except UsageError:

@@ -17,10 +17,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
-from .baselines import AllAtOnce, CompetingSlots, LearnedQueries, SetTokens, VectorTokens
-from .data.inputs import Inputs, in_threads, kind_of, path_inside
+from .data.inputs import Inputs, Kind, in_threads, kind_of, path_inside
 from .data.records import MAX_LINE, parse
-from .encoders import RelationEncoder, SetEncoder, Standardized, VectorEncoder
 from .errors import ExampleError, UsageError
 from .image_encoder import ImageEncoder
 from .letterbox import Size
@@ -80,19 +78,26 @@ def load_model(path: str) -> Model:
 
 
 def inputs_of(encoder: nn.Module, pixels: int) -> Inputs:
-    """What an encoder takes; `pixels` is the side of squares, for those that do not say which images they take.
+    """What an encoder takes: images, unless its attribute `takes` is "vector" or "set".
 
+    An encoder may wrap another one as its `encoder` or its `tokens`; the innermost one says what is taken.
+
+    Args:
+        encoder: of a `SetPredictor`.
+        pixels: side of squares, for encoders that do not say which images they take.
+
+    >>> from setpred.encoders import Standardized, VectorEncoder
     >>> inputs_of(Standardized(VectorEncoder(dim=4, hidden=8, latent=8), dim=4), 128)
     Inputs(kind='vector', dim=4, size=1, height=None)
     """
-    while isinstance(encoder, Standardized | AllAtOnce | LearnedQueries | CompetingSlots):
-        encoder = encoder.encoder if isinstance(encoder, Standardized | AllAtOnce) else encoder.tokens
-    if isinstance(encoder, VectorEncoder | VectorTokens):
-        return Inputs("vector", encoder.dim, 1)
-    if isinstance(encoder, SetEncoder | RelationEncoder | SetTokens):
-        return Inputs("set", encoder.dim, encoder.size)
-    canvas: Any = encoder.size if isinstance(encoder, ImageEncoder) else getattr(encoder, "canvas", None)
-    canvas = canvas or getattr(encoder, "image_size", pixels)
+    while isinstance(inner := getattr(encoder, "encoder", getattr(encoder, "tokens", None)), nn.Module):
+        encoder = inner
+    said: Any = encoder
+    kind: Kind = getattr(said, "takes", "image")
+    if kind != "image":
+        return Inputs(kind, said.dim, 1 if kind == "vector" else said.size)
+    canvas: Any = said.size if isinstance(encoder, ImageEncoder) else getattr(said, "canvas", None)
+    canvas = canvas or getattr(said, "image_size", pixels)
     return Inputs("image", 3, *([canvas] if isinstance(canvas, int) else canvas))
 
 

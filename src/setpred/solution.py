@@ -11,7 +11,7 @@ from .descent import Descent, all_finite, set_norm
 
 @dataclass
 class Trace:
-    """The way from the initial set to the solution; an example that stopped early stays where it is.
+    """The iterates from the initial set to the solution; an example that stopped early stays where it is.
 
     Attributes:
         sets: `[steps + 1, batch, size, dim]`.

@@ -1,12 +1,13 @@
 """A whole descent in compiled code is `Descent.advance` again and again, and it steps aside where it would not be."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import nn
 
-from setpred import Box, GradientDescent, Nesterov, PerSlice, SetEncoder, Simplex, TorchOptimizer
+from setpred import Box, GradientDescent, Nesterov, PerSlice, SetEncoder, Simplex, TorchOptimizer, ZeroInit, iDSPN
 from setpred.constraints import Constraint
 from setpred.descent import Descent
 from setpred.kernels.whole_descent import EXAMPLEWISE, project_, run_compiled
@@ -190,6 +191,11 @@ def test_it_steps_aside_where_no_step_is_left():
     assert not run_compiled(Descent(objective, Nesterov(), None, start), 0)
 
 
+class Still(Nesterov):
+    def update(self, sets, grad, state, t):
+        return sets, state
+
+
 class Half(Simplex):
     def __call__(self, sets):
         return 0.5 * super().__call__(sets)
@@ -212,3 +218,30 @@ def test_projecting_in_place_is_the_constraint(constraint, dtype):
     expected = constraint(sets)
     project_(constraint, sets)
     torch.testing.assert_close(sets, expected)
+
+
+@pytest.mark.parametrize(
+    ("parts", "holds"),
+    [
+        ({"solver": Still(steps=3), "init": ZeroInit()}, lambda sets: sets.eq(0).all()),
+        ({"constraint": Half()}, lambda sets: torch.allclose(sets.sum(-1), torch.tensor(0.5))),
+        ({"constraint": Low({(0, 2): Simplex()})}, lambda sets: sets.max() <= 0.2),
+        ({"constraint": Turned()}, lambda sets: sets.abs().max() <= 1),
+    ],
+    ids=["solver", "simplex", "fields", "not contiguous"],
+)
+def test_what_a_subclass_changes_holds_in_the_compiled_loop_too(parts, holds):
+    decoder = iDSPN(SetEncoder(2, 16, 8, 3), size=3, dim=2, **parts).eval()
+    z = torch.randn(5, 8)
+    with torch.no_grad():
+        sets = decoder(z)
+    assert holds(sets)
+    torch.testing.assert_close(sets, decoder.solve(z, trace=True).sets)
+
+
+def test_threads_that_use_coarse_products_leave_the_precision_as_it_was():
+    decoder = iDSPN(SetEncoder(2, 16, 8, 3), size=3, dim=2, solver=Nesterov(steps=6, exact_steps=2)).eval()
+    before, z = torch.get_float32_matmul_precision(), torch.randn(2, 8)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: decoder.solve(z), range(80)))
+    assert torch.get_float32_matmul_precision() == before

@@ -60,6 +60,8 @@ class VectorTokens(nn.Module):
         count: tokens.
     """
 
+    takes = "vector"
+
     def __init__(self, dim: int, hidden: int = 256, features: int = 128, count: int = 8) -> None:
         super().__init__()
         self.dim, self.hidden, self.features, self.count = dim, hidden, features, count
@@ -87,6 +89,8 @@ class SetTokens(nn.Module):
         features: numbers in a token.
         layers: of the Transformer encoder.
     """
+
+    takes = "set"
 
     def __init__(self, dim: int, size: int, features: int = 128, layers: int = 2) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
-from ..errors import UsageError, asked
+from ..errors import UsageError, usage_errors
 from ..files import cache_folder, replacing
 from ..kernels.jit import sources_hash
 from . import scenes as renderer
@@ -73,7 +73,7 @@ class SceneSplit:
         files = self._files
 
         def read(part: range) -> Tensor:
-            with asked():
+            with usage_errors():
                 return torch.stack([(255 * image).round().byte() for image in in_threads(files.image, part)])
 
         return self._stored(name, "reading", shape, "|u1", read)

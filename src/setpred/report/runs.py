@@ -248,12 +248,12 @@ def predict_examples(run: Run) -> Predictions | None:
 
 def trace(experiment: Experiment, batch: Batch) -> Descent | None:
     """Solve for `ITERATIONS` instead of the usual number, and judge every iterate."""
-    way = experiment.way(batch, ITERATIONS)
-    if way is None:
+    iterates = experiment.trace(batch, ITERATIONS)
+    if iterates is None:
         return None
-    error = torch.full_like(way.loss, torch.inf)
-    for row, sets in zip(error, way.sets, strict=True):
+    error = torch.full_like(iterates.loss, torch.inf)
+    for row, sets in zip(error, iterates.sets, strict=True):
         # A diverged iterate may be finite and still too large for its cost to be.
         fine = (sets.abs() < 1e12).flatten(1).all(dim=1)
         row[fine] = experiment.losses(sets[fine], tuple(t[fine] for t in batch))
-    return Descent(way.loss.nan_to_num(nan=torch.inf), error)
+    return Descent(iterates.loss.nan_to_num(nan=torch.inf), error)

@@ -1,5 +1,6 @@
 """Autoencoding random multisets (the paper's second experiment)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..schema import Real, Schema
 from ..solution import Trace
 from ..views.view import Examples
 from .experiment import Batch, Chunks, Experiment, check_decoder, decoding_loss
-from .parts import make_decoder
+from .parts import decoder_multiplications, encoder_multiplications, make_decoder
 from .settings import NetSettings, Settings, restarts
 from .task import Task
 
@@ -140,7 +141,7 @@ class Autoencoding(Experiment):
         target, mask = _with_mask(batch)
         return hungarian_loss(sets, target, cost="huber", mask=mask)
 
-    def way(self, batch: Batch, steps: int) -> Trace | None:
+    def trace(self, batch: Batch, steps: int) -> Trace | None:
         sets, mask = _with_mask(batch)
         return self.decoder.solve(self.encoder(sets, mask), mask, steps=steps, trace=True).trace
 
@@ -161,6 +162,11 @@ def _with_mask(batch: Batch) -> tuple[Tensor, Tensor | None]:
     return (batch[0], batch[1]) if len(batch) == 2 else (batch[0], None)
 
 
+def multiplications(flat: Mapping[str, Any]) -> float:
+    n, d = flat["data.n"], flat["data.d"]
+    return encoder_multiplications(flat, n, d) + decoder_multiplications(flat, n, d)
+
+
 TASK = Task(
     AutoencodingSettings,
     Autoencoding,
@@ -174,4 +180,5 @@ TASK = Task(
     achievement="rebuilds sets with a loss of {}",
     comparison="iterations",
     shown=2_000,
+    multiplications=multiplications,
 )

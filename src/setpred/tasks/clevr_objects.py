@@ -1,6 +1,7 @@
 """Objects of CLEVR's scenes from images (the paper's third experiment), or from the objects themselves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +35,7 @@ from .clevr_settings import (
     usual_model,
 )
 from .experiment import Batch, Chunks, Predicting
-from .parts import make_decoder
+from .parts import decoder_multiplications, encoder_multiplications, make_decoder
 from .task import Task
 
 SIZE, DIM = CLEVR_SCHEMA.size, CLEVR_SCHEMA.dim
@@ -43,6 +44,8 @@ READERS: dict[str, Callable[[int, bool], Proposer]] = {
     "reader-queries": lambda width, resnet: LearnedQueries(CLEVR_SCHEMA, ImageTokens(width, resnet=resnet)),
     "reader-slots": lambda width, resnet: CompetingSlots(CLEVR_SCHEMA, ImageTokens(width, resnet=resnet)),
 }
+IMAGE = 0.6e9
+"""Multiplications of an image encoder at 128×128 pixels; the convolutions of slot models are as many."""
 STAGES = (5, 10, 20, 40)
 """Iterations after which a report shows a scene."""
 
@@ -101,7 +104,7 @@ class Clevr(Predicting):
         assert shown is not None
         if not self.settings.data.images:
             shown.inputs = None
-        traces = [self.way(chunk, max(STAGES)) for chunk in Chunks(self.split("test"), 64)]
+        traces = [self.trace(chunk, max(STAGES)) for chunk in Chunks(self.split("test"), 64)]
         stages = [trace.sets[list(STAGES)] for trace in traces if trace is not None]
         shown.iterates = {"predicted": shown.predicted}
         if stages:
@@ -161,6 +164,16 @@ def problem(settings: ClevrSettings) -> str:
     return f"{scenes}, {seen}, {data.train:,} to train on"
 
 
+def multiplications(flat: Mapping[str, Any]) -> float:
+    of_image = IMAGE * (flat["data.size"] / 128) ** 2
+    if flat["model"] in BASELINES:
+        return of_image
+    encoded = (
+        of_image * (flat["net.width"] / 64) ** 2 if flat["data.images"] else encoder_multiplications(flat, SIZE, DIM)
+    )
+    return encoded + decoder_multiplications(flat, SIZE, DIM)
+
+
 TASK = Task(
     ClevrSettings,
     Clevr,
@@ -180,4 +193,5 @@ TASK = Task(
     comparison="distances",
     baselines_differ="with other weights",
     view=ScenesView(),
+    multiplications=multiplications,
 )

@@ -21,7 +21,7 @@ from ..predictor import SetPredictor
 from ..proposals import Proposer
 from ..solution import Trace
 from ..views.view import Batch, Examples
-from .settings import ImageOptimSettings, Settings
+from .settings import Settings
 
 MEASURED = 2_048
 """So many training examples tell a proposer what no gradient teaches."""
@@ -89,7 +89,7 @@ class Experiment(nn.Module):
         """The model as it is saved and used outside of training; None where a task has no such model."""
         return None
 
-    def way(self, batch: Batch, steps: int) -> Trace | None:
+    def trace(self, batch: Batch, steps: int) -> Trace | None:
         """The iterates of a batch's inner optimisation, if there is one; what is decoded comes last."""
         return None
 
@@ -126,8 +126,7 @@ class Predicting(Experiment):
     alone: bool = False
 
     def begin(self, step: int) -> None:
-        optim = self.settings.optim
-        self.alone = isinstance(optim, ImageOptimSettings) and step < optim.sets_first * optim.steps
+        self.alone = self.settings.optim.sets_come_first(step)
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.predictor(*self.with_mask(inputs))
@@ -174,7 +173,7 @@ class Predicting(Experiment):
     def losses(self, sets: Tensor, batch: Batch) -> Tensor:
         return hungarian_loss(sets, batch[1], self.cost)
 
-    def way(self, batch: Batch, steps: int) -> Trace | None:
+    def trace(self, batch: Batch, steps: int) -> Trace | None:
         decoder = self.predictor.decoder
         if decoder is None:
             return None

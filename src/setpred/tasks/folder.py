@@ -14,7 +14,7 @@ from ..baselines import AllAtOnce, CompetingSlots, ImageTokens, LearnedQueries, 
 from ..constraints import Constraint
 from ..data.jsonl_folder import Folder, open_folder, read_tensors
 from ..encoders import SetEncoder, Standardized, VectorEncoder
-from ..errors import UsageError, asked, unknown
+from ..errors import UsageError, unknown, usage_errors
 from ..image_encoder import ImageEncoder
 from ..image_reader import ImageReader
 from ..metrics import SetAveragePrecision, score_objects
@@ -74,7 +74,7 @@ def opened(folder: Path, size: int | None, schema: str | None) -> Folder:
     """The folder, read again only if its files have changed."""
     files = [folder / name for name in ("train.jsonl", "val.jsonl", "schema.yaml")]
     states = [path.stat() for path in files if path.exists()]
-    with asked():
+    with usage_errors():
         return _opened(folder, size, schema, tuple((state.st_size, state.st_mtime_ns) for state in states))
 
 
@@ -122,7 +122,7 @@ class OwnFolder(Predicting):
             if not 0 < count <= len(dataset):
                 key = "data.train" if file == "train" else "data.test"
                 raise UsageError(f"{dataset.path} holds {len(dataset)} examples, {key}={count} are asked for")
-            with asked():
+            with usage_errors():
                 self._read[file] = read_tensors(dataset, count)
         return self._read[file]
 

@@ -1,5 +1,6 @@
 """Class-specific numbering (the paper's first experiment)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from ..solvers import Nesterov
 from ..views.numbers import NumbersView, wrong_numbers
 from ..views.view import Examples
 from .experiment import Batch, Chunks, Experiment
-from .parts import make_decoder
+from .parts import decoder_multiplications, encoder_multiplications, make_decoder
 from .settings import NetSettings, OptimSettings, Settings, restarts
 from .task import Task
 
@@ -148,9 +149,9 @@ class Numbering(Experiment):
             "element_accuracy": element_accuracies(prediction, target, same_class=classes),
         }
 
-    def way(self, batch: Batch, steps: int) -> Trace | None:
+    def trace(self, batch: Batch, steps: int) -> Trace | None:
         """Of the numbers, as they are predicted."""
-        return self.model.way(batch[0], steps) if isinstance(self.model, Numberer) else None
+        return self.model.trace(batch[0], steps) if isinstance(self.model, Numberer) else None
 
     def examples(self) -> Examples:
         """The classes of the elements, their numbers and the predicted ones, and how many of these are wrong."""
@@ -197,7 +198,7 @@ class Numberer(nn.Module):
             init = torch.cat([inputs, init], dim=-1)
         return self.decoder(self.encoder(inputs), known=self._known(inputs), init=init)[..., self.classes :]
 
-    def way(self, inputs: Tensor, steps: int) -> Trace:
+    def trace(self, inputs: Tensor, steps: int) -> Trace:
         """The iterates of the numbers, `[steps + 1, batch, n, n]`; what is decoded comes last."""
         found = self.decoder.solve(self.encoder(inputs), known=self._known(inputs), steps=steps, trace=True).trace
         assert found is not None
@@ -222,6 +223,17 @@ def problem(settings: NumberingSettings) -> str:
     return f"{data.n} elements of {data.classes} classes, {data.train:,} training examples"
 
 
+def multiplications(flat: Mapping[str, Any]) -> float:
+    n, classes, hidden, model = flat["data.n"], flat["data.classes"], flat["net.hidden"], flat["model"]
+    if model == "deepsets":
+        return n * hidden * (n + classes)
+    if model == "bilstm":
+        return n * 100 * hidden**2
+    if model in POSITIONS:
+        return n * (150 * hidden**2 + 40 * n * hidden)
+    return encoder_multiplications(flat, n, classes) + decoder_multiplications(flat, n, n + classes)
+
+
 TASK = Task(
     NumberingSettings,
     Numbering,
@@ -244,4 +256,5 @@ TASK = Task(
     baselines_differ="on cross-entropy",
     view=NumbersView(),
     shown=2_000,
+    multiplications=multiplications,
 )

@@ -40,6 +40,8 @@ PARTS: dict[str, type] = {
 }
 SCHEDULE = re.compile(r"(?P<parts>[1-9]\d*(,[1-9]\d*)*)|(?P<random>random-)?(?P<low>[1-9]\d*)-(?P<high>[1-9]\d*)")
 NEEDED = ("solver", "adjoint", "init")
+UNROLLED = 4.5
+"""How much longer an iteration takes that is differentiated through."""
 WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -145,6 +147,26 @@ def make_pool(name: str, channels: int, size: int) -> str | nn.Module:
         raise unknown("net.pool", name, [*POOLS, *(public for public in PUBLIC if public.endswith("Pool"))])
     around = {"channels": channels, "size": size}
     return build({"class": name, **{key: around[key] for key in arguments(cls) if key in around}}, "net.pool")
+
+
+def decoder_multiplications(flat: Mapping[str, Any], n: int, dim: int) -> float:
+    """Those of decoding a set of n elements in training, about; settings are flat, as `flatten` makes them."""
+    rows, width = (n**2, 2 * dim) if flat["net.relation"] else (n, dim)
+    weight = UNROLLED if flat["adjoint"] == "Unrolled" else 1
+    return (_mean_iterations(flat) * weight + 3) * encoder_multiplications(flat, rows, width)
+
+
+def encoder_multiplications(flat: Mapping[str, Any], rows: int, dim: int) -> float:
+    """Those of encoding a set of so many elements, or pairs of them."""
+    hidden, latent = flat["net.hidden"], flat["net.latent"]
+    return rows * hidden * (dim + latent)
+
+
+def _mean_iterations(flat: Mapping[str, Any]) -> float:
+    schedule = flat["optim.iterations"]
+    if schedule is None:
+        return flat["solver.steps"]
+    return sum(iterations_at(schedule, step, 100) for step in range(100)) / 100
 
 
 def _classes(part: str) -> dict[str, type]:

@@ -90,6 +90,10 @@ class OptimSettings:
     clip: float | None = None
     budget: float | None = None
 
+    def sets_come_first(self, step: int) -> bool:
+        """Whether in this step of training the decoder learns alone, from the true sets."""
+        return False
+
 
 @dataclass
 class ImageOptimSettings(OptimSettings):
@@ -100,6 +104,9 @@ class ImageOptimSettings(OptimSettings):
     """
 
     sets_first: float = 0.0
+
+    def sets_come_first(self, step: int) -> bool:
+        return step < self.sets_first * self.steps
 
 
 @dataclass

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from ..errors import UsageError, asked, unknown
+from ..errors import UsageError, unknown, usage_errors
 from ..views.points import PointsView
 from ..views.view import View
 from . import OF_FOLDERS, TASKS
@@ -64,6 +64,9 @@ class Task:
     """How an example looks, in a report and in the playground."""
     shown: int = 256
     """How many test examples a report predicts."""
+    multiplications: Callable[[Changes], float] = lambda flat: 0.0
+    """Those of one example, forwards, about, made from flat settings: what a table of many runs is estimated by. The
+    rivals' weigh more, as measured, because their matrices are small."""
 
     def iterates(self, model: str) -> bool:
         """Whether a model decodes by an inner optimisation."""
@@ -139,7 +142,7 @@ def refuse_idle(settings: Settings, overrides: Changes) -> None:
 
 
 def make_experiment(settings: Settings) -> Experiment:
-    with asked():
+    with usage_errors():
         try:
             return find_task(settings.task).experiment(settings)
         except (RuntimeError, TypeError, ArithmeticError) as error:  # what torch says to widths that cannot be

@@ -11,7 +11,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor, nn
 
 from ..data.synthetic import mixed_seed
-from ..errors import UsageError, asked
+from ..errors import UsageError, usage_errors
 from ..files import remove_remains, replacing
 from ..image_encoder import ImageEncoder
 from ..notices import quiet
@@ -148,7 +148,7 @@ def evaluate(run: Path, overrides: dict[str, Any] | None = None) -> dict[str, fl
     settings, experiment = load_run(run, overrides)
     settings = changed(settings, {**ONE_PROCESS, **(overrides or {})})
     module = TrainingModule(experiment, settings)
-    with _calm(), asked(f"{run} cannot be evaluated"):
+    with _calm(), usage_errors(f"{run} cannot be evaluated"):
         (metrics,) = make_trainer(settings, None, None, quiet=True).test(module, verbose=False)
     return {name.removeprefix("test/"): value for name, value in metrics.items()}
 

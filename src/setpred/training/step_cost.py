@@ -16,7 +16,7 @@ from ..adjoints import Unrolled
 from ..decoder import SetDecoder
 from ..encoders import RelationEncoder
 from ..errors import UsageError
-from ..tasks.experiment import Experiment, Predicting
+from ..tasks.experiment import Experiment
 from ..tasks.settings import Settings, changed
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def step_cost(experiment: Experiment) -> StepCost | None:
     """The cost of a step, or None where no set is large."""
     settings = experiment.settings
     decoder = next((part for part in experiment.modules() if isinstance(part, SetDecoder)), None)
-    size = experiment.predictor.schema.size if isinstance(experiment, Predicting) else getattr(decoder, "size", 0)
+    predictor = experiment.as_predictor()
+    size = getattr(decoder, "size", 0) if predictor is None else predictor.schema.size
     if size < NOTABLE:
         return None
     batch = min(settings.optim.batch, settings.data.train)

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..errors import UsageError, unknown
 from ..files import replacing
-from ..tasks.settings import ImageOptimSettings, Settings
+from ..tasks.settings import Settings
 from .module import TrainingModule
 
 LOST = 0.1
@@ -61,8 +61,7 @@ def make_trainer(settings: Settings, out: Path | None, monitor: str | None, quie
 def _strategy(settings: Settings) -> str:
     """Processes that train together must be told that some weights learn nothing while others come first."""
     several = settings.trainer.devices != 1 or settings.trainer.nodes > 1
-    rests = isinstance(settings.optim, ImageOptimSettings) and settings.optim.sets_first > 0
-    return "ddp_find_unused_parameters_true" if several and rests else "auto"
+    return "ddp_find_unused_parameters_true" if several and settings.optim.sets_come_first(0) else "auto"
 
 
 def make_logger(name: str | None, out: Path) -> Any:

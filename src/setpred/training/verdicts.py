@@ -7,7 +7,7 @@ import torch
 
 from .. import equivariance
 from ..equivariance import Report
-from ..errors import asked, unknown
+from ..errors import unknown, usage_errors
 from ..tasks import TASKS, find_task, make_experiment, make_settings
 from .run_folder import load_run, read_config
 
@@ -21,7 +21,7 @@ def check_run(run: Path) -> Report:
     In float64: the order of nearly equal elements must not hang on rounding.
     """
     _, experiment = load_run(run, {"data.test": min(SETS, read_config(run).data.test)})
-    with asked(f"{run} cannot be checked"):
+    with usage_errors(f"{run} cannot be checked"):
         report = experiment.double().check()
     if experiment.diagnostics().get("diverged", torch.zeros(())) > 0:
         warnings.warn("inner optimisations diverged: the verdict is about the iterates before that", stacklevel=2)

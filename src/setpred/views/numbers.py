@@ -34,7 +34,7 @@ class NumbersView(View):
 
     def state(self, experiment: Trained, batch: Batch, index: int, steps: int) -> dict[str, Any]:
         """The number that each element gets at every iteration, and whether it is a wrong one."""
-        trace = experiment.way(batch, steps)
+        trace = experiment.trace(batch, steps)
         chosen = (experiment.sets(batch) if trace is None else trace.sets[:, 0]).argmax(dim=-1)
         classes = batch[0][0].argmax(dim=-1)
         return {

@@ -79,7 +79,7 @@ class ObjectsView(View):
     def state(self, experiment: Any, batch: Batch, index: int, steps: int) -> dict[str, Any]:
         """The objects at every iteration, each with the true one that it is matched with."""
         inputs, target, mask, sizes = batch
-        trace, data = experiment.way(batch, steps), experiment.settings.data
+        trace, data = experiment.trace(batch, steps), experiment.settings.data
         found = experiment.sets(batch) if trace is None else trace.sets[:, 0]
         sets = found.nan_to_num(0.0, 1e3, -1e3).clamp(-1e3, 1e3)
         pairs = match(sets, target.expand_as(sets)).target

@@ -53,7 +53,7 @@ class PointsView(View):
 
     def state(self, experiment: Trained, batch: Batch, index: int, steps: int) -> dict[str, Any]:
         target = self.target(batch)
-        trace = experiment.way(batch, steps)
+        trace = experiment.trace(batch, steps)
         if trace is None:
             sets = experiment.sets(batch)
             trace = Trace(sets[None], sets.new_zeros(1, 1), sets.new_zeros(1, 1))
