@@ -80,6 +80,25 @@ class VectorTokens(nn.Module):
         return self.read(vectors), None
 
 
+class CodeTokens(nn.Module):
+    """Tokens of the vector that an encoder makes of an input, so that all that is known goes through this vector.
+
+    Args:
+        encoder: from inputs to vectors `[batch, latent]`.
+        latent: length of the vector.
+        hidden: width of the network that makes tokens of it.
+        features: numbers in a token.
+    """
+
+    def __init__(self, encoder: nn.Module, latent: int, hidden: int = 256, features: int = 128) -> None:
+        super().__init__()
+        self.encoder, self.latent, self.hidden, self.features = encoder, latent, hidden, features
+        self.tokens = VectorTokens(latent, hidden, features)
+
+    def forward(self, inputs: Tensor, given: Tensor | None = None) -> Tokens:
+        return self.tokens(self.encoder(inputs) if given is None else self.encoder(inputs, given))
+
+
 class SetTokens(nn.Module):
     """A token for each element of a set, and one more, so that an empty set has a token, too; they see one another.
 

@@ -1,12 +1,13 @@
 """Autoencoding random multisets (the paper's second experiment)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..baselines import CodeTokens
 from ..data.synthetic import mixed_seed, random_masks, random_sets
 from ..encoders import SetEncoder
 from ..equivariance import Report
@@ -18,8 +19,9 @@ from ..recipes import recipe
 from ..schema import Real, Schema
 from ..solution import Trace
 from ..views.view import Examples
-from .experiment import Batch, Chunks, Experiment, check_decoder, decoding_loss
+from .experiment import Batch, Chunks, Experiment, Predicting, check_decoder, decoding_loss
 from .parts import decoder_multiplications, encoder_multiplications, make_decoder
+from .rival_recipes import RIVALS, make_rival
 from .settings import NetSettings, Settings, restarts
 from .task import Task
 
@@ -69,6 +71,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "dspn": PLAIN_DESCENT | {"adjoint": "Unrolled"},
     "idspn-sum": {"net.pool": "sum"},
     "idspn-mean": {"net.pool": "mean"},
+    **RIVALS,
 }
 
 NARROW = {"net.hidden": 128, "net.latent": 128}
@@ -94,6 +97,7 @@ def best(settings: AutoencodingSettings) -> dict[str, Any]:
 class Autoencoding(Experiment):
     """Encode a set with FSPool, decode it again; judged by the Hungarian Huber loss."""
 
+    settings: AutoencodingSettings
     encoder: nn.Module
 
     def __init__(self, settings: AutoencodingSettings):
@@ -109,15 +113,7 @@ class Autoencoding(Experiment):
             object.__setattr__(self, "encoder", self.decoder.encoder)  # not registered: its weights are saved once
 
     def split(self, name: str) -> Batch:
-        data, seed = self.settings.data, self.settings.seed
-        if name == "val":
-            return ()
-        count, which = (data.train, 1) if name == "train" else (data.test, 2)
-        sets = random_sets(count, data.n, data.d, mixed_seed(seed, which))
-        if data.smallest is None:
-            return (sets,)
-        mask = random_masks(count, data.smallest, data.n, mixed_seed(seed, which, 1))
-        return sets * mask.unsqueeze(-1), mask
+        return random_split(self.settings, name)
 
     def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
         return self.decoder(self.encoder(sets, mask), mask)
@@ -128,8 +124,7 @@ class Autoencoding(Experiment):
 
     def as_predictor(self) -> SetPredictor:
         """Of points, from sets of points."""
-        data = self.settings.data
-        return SetPredictor(self.encoder, self.decoder, Schema({"at": Real(data.d)}, size=data.n, presence=False))
+        return SetPredictor(self.encoder, self.decoder, points(self.settings))
 
     def sets(self, batch: Batch) -> Tensor:
         return self(*batch)
@@ -158,6 +153,60 @@ class Autoencoding(Experiment):
         return check_decoder(self.decoder, self.encoder(sets))
 
 
+class RivalAutoencoding(Predicting):
+    """The same without a decoder: a rival makes the set of the vector."""
+
+    settings: AutoencodingSettings
+
+    def __init__(self, settings: AutoencodingSettings):
+        super().__init__()
+        if settings.net.shared or settings.data.smallest is not None:
+            key = "net.shared" if settings.net.shared else "data.smallest"
+            raise UsageError(f"{settings.model} has no decoder: {key} is for models that have one, such as idspn")
+        (n, d), net = (settings.data.n, settings.data.d), settings.net
+        schema = points(settings)
+        encoder = SetEncoder(d, net.hidden, net.latent, n)
+        rival = make_rival(
+            settings.model,
+            schema,
+            net.latent,
+            encoder=lambda: encoder,
+            tokens=lambda: CodeTokens(encoder, net.latent, net.hidden),
+        )
+        self.settings, self.predictor = settings, SetPredictor(rival, None, schema)
+
+    def split(self, name: str) -> Batch:
+        """Sets, the same as targets, and a mask: all elements exist."""
+        sets = random_split(self.settings, name)
+        return (*sets, *sets, *(torch.ones_like(own[..., 0], dtype=torch.bool) for own in sets))
+
+    def examples(self) -> Examples | None:
+        shown = super().examples()
+        return None if shown is None else replace(shown, inputs=None)
+
+
+def points(settings: AutoencodingSettings) -> Schema:
+    """What an element is: a point, which is always there."""
+    return Schema({"at": Real(settings.data.d)}, size=settings.data.n, presence=False)
+
+
+def random_split(settings: AutoencodingSettings, name: str) -> Batch:
+    """The sets of a split, and which of their elements exist where sets have different sizes."""
+    data = settings.data
+    if name == "val":
+        return ()
+    count, which = (data.train, 1) if name == "train" else (data.test, 2)
+    sets = random_sets(count, data.n, data.d, mixed_seed(settings.seed, which))
+    if data.smallest is None:
+        return (sets,)
+    mask = random_masks(count, data.smallest, data.n, mixed_seed(settings.seed, which, 1))
+    return sets * mask.unsqueeze(-1), mask
+
+
+def make_autoencoder(settings: AutoencodingSettings) -> Experiment:
+    return (RivalAutoencoding if settings.model in RIVALS else Autoencoding)(settings)
+
+
 def _with_mask(batch: Batch) -> tuple[Tensor, Tensor | None]:
     return (batch[0], batch[1]) if len(batch) == 2 else (batch[0], None)
 
@@ -169,10 +218,11 @@ def multiplications(flat: Mapping[str, Any]) -> float:
 
 TASK = Task(
     AutoencodingSettings,
-    Autoencoding,
+    make_autoencoder,
     MODELS,
     PRESETS,
     best,
+    without_decoder=tuple(RIVALS),
     rivals=lambda settings: tuple(MODELS),
     problem=lambda settings: f"sets of {settings.data.n} elements in {settings.data.d} dimensions",
     goal="Encode a set of random points as one vector, and rebuild the set from that vector.",

@@ -47,7 +47,7 @@ class Setting(NamedTuple):
 def list_models(tasks: Iterable[str] = TASKS) -> list[Model]:
     """Every model of some tasks, in the order of their tables.
 
-    >>> [model.name for model in list_models(["autoencoding"])]
+    >>> [model.name for model in list_models(["autoencoding"])][:5]
     ['idspn', 'idspn-no-momentum', 'dspn', 'idspn-sum', 'idspn-mean']
     """
     found: dict[str, list[str]] = {}

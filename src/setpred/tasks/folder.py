@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..baselines import AllAtOnce, CompetingSlots, ImageTokens, LearnedQueries, SetTokens, VectorTokens
+from ..baselines import ImageTokens, SetTokens, VectorTokens
 from ..constraints import Constraint
 from ..data.jsonl_folder import Folder, open_folder, read_tensors
 from ..encoders import SetEncoder, Standardized, VectorEncoder
@@ -44,6 +44,7 @@ from .folder_settings import (
     usual_model,
 )
 from .parts import make_decoder
+from .rival_recipes import make_rival
 from .settings import ImageModelSettings, changed
 from .task import Task
 
@@ -194,13 +195,13 @@ def make_proposer(settings: FolderSettings, schema: Schema) -> Proposer:
         public = net.weights is not None
         side = ResNetTrunk.patch if public else patch(data)
         return ImageReader(schema, net.width, side, image_inputs(data).canvas, resnet=public)
-    if settings.model == "mlp":
-        return AllAtOnce(schema, make_input_encoder(data, net), net.latent)
-    if settings.model == "queries":
-        return LearnedQueries(schema, make_tokens(data, net))
-    if settings.model == "slots-unrolled":
-        return CompetingSlots(schema, make_tokens(data, net), iterations=3, implicit=False)
-    return CompetingSlots(schema, make_tokens(data, net))
+    return make_rival(
+        settings.model,
+        schema,
+        net.latent,
+        encoder=lambda: make_input_encoder(data, net),
+        tokens=lambda: make_tokens(data, net),
+    )
 
 
 def make_constraint(name: str | None, schema: Schema) -> Constraint | None:

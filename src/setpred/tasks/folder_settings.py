@@ -11,6 +11,7 @@ from ..recipes import recipe
 from ..schema import Schema
 from ..solvers import Nesterov
 from ..values import read_json
+from .rival_recipes import RIVALS
 from .settings import ImageModelSettings, ImageOptimSettings, Settings
 
 
@@ -76,16 +77,9 @@ MODELS: dict[str, dict[str, Any]] = {
         "optim.weight_decay": 0.02,
         "optim.schedule": "one-cycle",
     },
-    "mlp": {},
-    "queries": {
-        "optim.weight_decay": 1e-4,
-        "optim.schedule": "one-cycle",
-        "optim.clip": 0.1,
-    },
-    "slots": {"optim.schedule": "one-cycle"},
-    "slots-unrolled": {"optim.schedule": "one-cycle", "optim.clip": 1.0},
+    **RIVALS,
 }
-PROPOSING = ("reader", "mlp", "queries", "slots", "slots-unrolled")
+PROPOSING = ("reader", *RIVALS)
 """Models that have no decoder."""
 ON_A_MAP = ("reader", "queries", "slots", "slots-unrolled")
 """Of images these see the feature map of the reader's trunk, which is narrower than an image encoder."""
