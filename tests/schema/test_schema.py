@@ -75,11 +75,11 @@ def test_every_count_survives_the_round_trip(largest, data):
 
 
 @given(st.floats(-1e30, 1e30), st.floats(1e-3, 1e30), st.floats(0, 1))
-def test_a_ranged_number_is_kept_to_a_millionth_of_its_range(low, width, share):
+def test_a_ranged_number_is_kept_to_a_millionth_of_its_range(low, width, fraction):
     high = low + width
     if not low < high or high / 2 - low / 2 < 1e-30:
         return
-    value = min(max(low + share * (high - low), low), high)
+    value = min(max(low + fraction * (high - low), low), high)
     field = Real(range=(low, high))
     [got] = field.decode(torch.tensor([field.encode(value)]))
     assert low <= got <= high

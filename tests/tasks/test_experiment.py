@@ -91,7 +91,7 @@ def test_two_processes_do_what_one_does(tmp_path):
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
-def test_a_share_that_is_none_is_refused(share):
+def test_a_fraction_that_is_none_is_refused(share):
     with pytest.raises(UsageError, match=r"optim\.sets_first is .*: use a fraction"):
         settings(**{"optim.sets_first": share})
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +30,7 @@ VARIABLES = {
     GREY: "grey",
     BROWN: "brown",
 }
-# Colour and dashes together are unique, so that no two models rely on hue alone.
+# Colour and dashes together are unique within a task, so that no two models rely on hue alone.
 MODELS: dict[str, tuple[str, Any]] = {
     "idspn": (BLUE, "-"),
     "idspn-no-momentum": (SKY, "-"),
@@ -51,14 +52,16 @@ MODELS: dict[str, tuple[str, Any]] = {
     "slot-attention-implicit": (BROWN, (0, (2, 1.5))),
     "slot-mlp": (GREY, "-"),
     "mlp": (GREY, "-"),
-    "queries": (GREEN, "-"),
+    "queries": (GREEN, (0, (2, 1.5))),
     "slots": (ORANGE, "-"),
     "slots-unrolled": (ORANGE, (0, (2, 1.5))),
-    "reader": (PURPLE, "-"),
+    "reader": (PURPLE, (0, (2, 1.5))),
     "reader-queries": (GREEN, (0, (2, 1.5))),
     "reader-slots": (PURPLE, (0, (5, 2))),
     "best": (INK, "-"),
 }
+OTHERS = [(colour, (0, (6, 1.5, 1, 1.5))) for colour in (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BROWN, GREY)]
+"""For models without a line above, by their names."""
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "font.family": "sans-serif",
@@ -91,8 +94,8 @@ STYLE: dict[Any, Any] = {
 
 
 def model_style(model: str) -> tuple[str, Any]:
-    """The colour and the dashes of a model."""
-    return MODELS.get(model, (INK, "-"))
+    """The colour and the dashes of a model, the same in every figure."""
+    return MODELS.get(model) or OTHERS[crc32(model.encode()) % len(OTHERS)]
 
 
 @contextmanager
