@@ -89,6 +89,13 @@ def test_what_stands_is_counted_by_published_numbers(tmp_path):
     assert len({len(line) for line in text.splitlines() if line.startswith("|")}) == 1, "columns are aligned"
 
 
+def test_a_run_that_was_begun_says_where_it_goes_on(tmp_path):
+    plan = make_plan("autoencoding", ["model=idspn", "n=2", "d=2", "steps=10", "seeds=0"], tmp_path)
+    progress(plan.runs[0], 1_500)
+    text = markdown(Standing(compare_all([plan])))
+    assert re.search(r"idspn-n2-d2-steps10-seed0: about \d+ min \d+ s, goes on after step 1,500 of 20,000", text)
+
+
 def test_every_printed_cell_is_accounted_for(tmp_path):
     plans = plan_paper(tmp_path, clevr="CLEVR_v1.0")
     assert plans[-1].comparable

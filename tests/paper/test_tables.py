@@ -8,8 +8,9 @@ import pytest
 
 from setpred.paper.published import clevr
 from setpred.paper.reproduce import make_plan
-from setpred.paper.tables import compare
+from setpred.paper.tables import compare, published_nearby, published_value
 from setpred.paper.writers import markdown
+from setpred.tasks import make_settings
 from setpred.training.run_folder import write_config
 
 RULES = {"image_ap": 0.988, "ap": 0.42}
@@ -69,3 +70,17 @@ def test_slot_models_are_judged_by_the_pooled_rule_and_the_paper_s_own_image_by_
         "Slot Attention dagger",
     }
     assert all(rule == ("image", "ap") for name, rule in rules.items() if "DSPN" in name)
+
+
+@pytest.mark.parametrize(
+    ("model", "metric", "mean"), [("idspn", "image_ap_0.5", 0.982), ("slot-attention-star", "ap_0.5", 0.804)]
+)
+def test_a_training_learns_the_published_number_by_the_rule_of_its_publication(model, metric, mean):
+    found, size = published_nearby(make_settings("clevr", model, "small"))
+    assert (found.metric, found.mean, size) == (metric, pytest.approx(mean), "CLEVR's own images")
+
+
+def test_a_report_judges_by_the_rule_of_the_task_alone():
+    real = {"data.source": "CLEVR_v1.0"}
+    assert published_value(make_settings("clevr", "idspn", "paper", overrides=real)) is None
+    assert published_value(make_settings("clevr", "slot-mlp", "paper", overrides=real)).mean == pytest.approx(0.003)

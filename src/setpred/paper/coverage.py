@@ -16,7 +16,7 @@ from .executors import Processes, RayCluster, cores
 from .reproduce import make_plan
 from .scheduler import cheapest_first, clock, remaining, run_all
 from .tables import BETTER, WITHIN, WORSE, Comparison, Plan, compare
-from .trainings import Outcome, Run, read_outcome
+from .trainings import Outcome, Run, read_outcome, read_progress
 from .writers import aligned, keep
 
 UNITS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
@@ -210,7 +210,7 @@ def keep_paper(standing: Standing, folder: Path) -> list[Path]:
 def _ahead(standing: Standing) -> list[str]:
     if not standing.left:
         return ["Nothing is left to train."]
-    runs = [f"- {run.task} {run.name}: about {clock(cost)}" for run, cost in standing.left[:NEXT]]
+    runs = [f"- {run.task} {run.name}: about {clock(cost)}{_so_far(run)}" for run, cost in standing.left[:NEXT]]
     more = ", ".join(f"{standing.forecast(read_duration(time))} after {time}" for time in HORIZONS)
     at_a_time = "one run at a time" if standing.workers == 1 else f"{standing.workers} runs at a time"
     return [
@@ -218,6 +218,11 @@ def _ahead(standing: Standing) -> list[str]:
         "\n".join(runs),
         f"With {at_a_time}, more numbers will have a run: {more} (`--within` trains for so long).",
     ]
+
+
+def _so_far(run: Run) -> str:
+    step = read_progress(run.folder).step
+    return f", goes on after step {step:,} of {run.steps:,}" if step else ""
 
 
 def _total(covered: Sequence[Coverage]) -> Coverage:

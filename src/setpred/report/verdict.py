@@ -125,8 +125,10 @@ def verdict_lines(settings: Settings, result: dict[str, Any]) -> list[str]:
         lines.append(f"A model that always answers with the same average set has a loss of {trivial:.3g}; {own}.")
     if (nearby := published_nearby(settings)) is not None:
         published, size = nearby
-        value = f"{amount(kind.metric, published.mean)} ± {amount(kind.metric, published.std)}"
-        lines.append(f"Published for {settings.model}: {kind.metric} {value} ({size}).")
+        value = f"{amount(published.metric, published.mean)} ± {amount(published.metric, published.std)}"
+        # Averages over images are kinder than ranking all objects together, so like is set beside like.
+        here = "" if published.metric == kind.metric else f" Here: {_value(published.metric, metrics)}."
+        lines.append(f"Published for {settings.model}: {published.metric} {value} ({size}).{here}")
     return lines
 
 
