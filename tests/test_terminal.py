@@ -1,5 +1,6 @@
 """A person at a terminal finds out what there is, and hears at once that something happens."""
 
+import io
 import os
 import pty
 import re
@@ -9,10 +10,12 @@ import time
 
 import pytest
 import typer
+from rich.console import Console
 
 from setpred.cli import app
 from setpred.tasks import MODEL_NAMES, TASKS, find_task
 from setpred.tasks.catalogue import list_models, list_settings
+from setpred.training.trainer import Bar
 
 
 def commands(command, path=()):
@@ -93,6 +96,15 @@ def test_a_terminal_hears_within_a_moment_that_pytorch_is_loading():
     assert said.startswith("loading PyTorch")
     assert waited < 0.5 * whole
     assert b"multiset-equivariant" in rest
+
+
+def test_the_bar_of_a_training_fits_a_terminal_of_80_columns():
+    progress = Bar().progress
+    progress.add_task("autoencoding idspn", total=20000, completed=19990, loss="loss 0.000412")
+    console = Console(width=80, file=io.StringIO())
+    console.print(progress.get_renderable())
+    line = console.file.getvalue()
+    assert re.search(r"autoencoding idspn .* 19990/20000 loss 0.000412 .* elapsed, .* left", line), line
 
 
 def test_the_shell_completes_tasks_and_models():

@@ -31,7 +31,7 @@ def losses() -> dict[str, dict[tuple[int, int], float]]:
 
 
 def draw() -> Figure:
-    figure, axes = panel(width=6.4, height=3.0)
+    figure, axes = panel(width=5.2, height=3.0)
     looks = ({"marker": "D", "mfc": PAPER, "mec": INK}, {"marker": "o", "color": GREY}, {"marker": "o", "color": BLUE})
     for (name, found), look in zip(losses().items(), looks, strict=True):
         places = [place for place, size in enumerate(SIZES) if size in found]

@@ -17,7 +17,7 @@ RECIPES = {
 
 
 def draw() -> Figure:
-    figure, axes = panel(1, 1, width=5.6, height=3.0)
+    figure, axes = panel(1, 1, width=5.2, height=3.0)
     for folder, (label, colour, dashes) in RECIPES.items():
         (curve,) = (RESULTS / folder / "curves").glob("idspn-classes4-samples1-seed*.csv")
         with curve.open(encoding="utf-8", newline="") as file:

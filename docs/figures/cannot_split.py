@@ -29,7 +29,7 @@ def draw() -> Figure:
         "set-equivariant network, taught push_apart": (taught()(pairs).detach(), VERMILION, "-"),
         "input": (pairs, GREY, (0, (4, 2))),
     }
-    figure, axes = panel(width=6.4, height=3.1)
+    figure, axes = panel(width=5.2, height=3.1)
     for name, (values, colour, dashes) in outputs.items():
         for i in range(2):
             axes.plot(gap, values[:, i, 0], color=colour, linestyle=dashes, label=name if i == 0 else None)

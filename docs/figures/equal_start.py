@@ -11,20 +11,20 @@ import setpred as sp
 SIZE, WIDTH, STEPS = 6, 256, 400
 POOLS = {"fs": ("FSPool", "blue"), "sum": ("sum pooling", "green"), "mean": ("mean pooling", "purple")}
 SIDE, UNIT = 240, 82  # of a panel, and of one unit of length in it
-FRAMES, REST = 60, 15  # of the way, and at its end
+FRAMES, REST = 60, 15  # of the descent, and at its end
 
 
 def draw() -> str:
     angle = torch.arange(SIZE) * 2 * torch.pi / SIZE
     target = torch.stack([angle.cos(), angle.sin()], dim=-1)  # [SIZE, 2]
     panels = [
-        panel(number * (SIDE + 20), name, colour, placed(target), placed(way(pool, target)))
+        panel(number * (SIDE + 20), name, colour, placed(target), placed(descend(pool, target)))
         for number, (pool, (name, colour)) in enumerate(POOLS.items())
     ]
-    return f'<svg viewBox="0 0 {3 * SIDE + 40} {SIDE + 20}" width="760">{"".join(panels)}</svg>'
+    return f'<svg viewBox="0 0 {3 * SIDE + 40} {SIDE + 50}" width="520">{"".join(panels)}</svg>'
 
 
-def way(pool: str, target: Tensor) -> Tensor:
+def descend(pool: str, target: Tensor) -> Tensor:
     """The iterates of a decoder that looks for the target from a start of equal points, `[STEPS + 1, SIZE, 2]`."""
     torch.manual_seed(0)
     encoder = sp.SetEncoder(dim=2, hidden=WIDTH, latent=WIDTH, size=SIZE, pool=pool)
@@ -41,8 +41,9 @@ def placed(points: Tensor) -> Tensor:
 
 
 def panel(left: int, name: str, colour: str, target: Tensor, path: Tensor) -> str:
-    apart = len(path[-1].round(decimals=1).unique(dim=0))
-    # The way is shown slowly at first, where most of it happens.
+    places = len(path[-1].round(decimals=1).unique(dim=0))
+    outcome = "all at one place" if places == 1 else f"at {places} places"
+    # The descent is shown slowly at first, where most of it happens.
     frames = (torch.linspace(0, 1, FRAMES).square() * STEPS).round().long().tolist() + [STEPS] * REST
     circles = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9"/>' for x, y in target.tolist())
     lines = "".join(f'<polyline points="{listed(points)}"/>' for points in path[::4].transpose(0, 1))
@@ -50,8 +51,8 @@ def panel(left: int, name: str, colour: str, target: Tensor, path: Tensor) -> st
     still = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>' for x, y in path[-1].tolist())
     x, y = placed(torch.zeros(2)).tolist()
     return (
-        f'<g transform="translate({left} 20)">'
-        f'<text y="-6" font-size="14" font-weight="600" fill="var(--ink)">{name}: {apart} of {SIZE} points</text>'
+        f'<g transform="translate({left} 50)" fill="var(--ink)" font-size="19">'
+        f'<text y="-28" font-weight="600">{name}</text><text y="-4">{outcome}</text>'
         f'<g fill="none" stroke="var(--muted)" stroke-width="1.3">{circles}</g>'
         f'<g fill="none" stroke="var(--{colour})" stroke-opacity=".45" stroke-width="1.3">{lines}</g>'
         f'<path d="M{x - 4} {y}h8m-4 -4v8" stroke="var(--ink)" stroke-width="1.4"/>'

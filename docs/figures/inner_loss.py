@@ -53,8 +53,8 @@ def train(network: torch.nn.Module, decoder: sp.SetDecoder) -> None:
 
 
 def trace(decoder: sp.SetDecoder, z: torch.Tensor) -> sp.Trace:
-    """The way of a batch through all iterations."""
-    way = decoder.eval().solve(z.detach(), steps=STEPS, trace=True).trace
+    """The trajectory of a batch through all iterations."""
+    trajectory = decoder.eval().solve(z.detach(), steps=STEPS, trace=True).trace
     decoder.train()
-    assert way is not None
-    return way
+    assert trajectory is not None
+    return trajectory

@@ -15,7 +15,7 @@ def draw() -> Figure:
     cells = json.loads(TABLE.read_text(encoding="utf-8"))["cells"]
     cells = [cell for cell in cells if cell["ours"] in MODEL_NAMES]  # augmented ones have names of their own
     cells.sort(key=lambda cell: cell["mean"])
-    figure, axes = panel(width=6.4, height=3.2)
+    figure, axes = panel(width=5.2, height=3.2)
     for place, cell in enumerate(cells):
         colour, _ = model_style(cell["ours"])
         axes.barh(place, cell["mean"], xerr=cell["std"], color=colour, height=0.62, ecolor=INK)

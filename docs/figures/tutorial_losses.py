@@ -8,7 +8,7 @@ from setpred.views.style import BLUE, MUTED, panel
 
 def draw() -> Figure:
     names = tutorial()
-    figure, axes = panel(width=6.0, height=2.8)
+    figure, axes = panel(width=5.2, height=2.8)
     axes.semilogy(names["losses"], color=BLUE)
     axes.axhline(float(names["constant"]), color=MUTED, linestyle=(0, (4, 2)))
     axes.text(300, float(names["constant"]) * 1.1, "the same answer for every input", ha="right", color=MUTED)

@@ -19,7 +19,14 @@ IMAGE = re.compile(r"!\[([^\]]*)\]\((?:\.\./)*figures/(\w+)\.svg\)")
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Replace every image that has a script."""
-    return IMAGE.sub(lambda image: f'<figure role="img" aria-label="{image[1]}">{picture(image[2])}</figure>', markdown)
+    return IMAGE.sub(lambda image: framed(picture(image[2]), what=image[1]), markdown)
+
+
+def framed(svg: str, what: str) -> str:
+    """The figure with its own width, from which a phone derives the width that it shows."""
+    number, unit = re.search(r'<svg[^>]* width="([\d.]+)(pt)?"', svg).groups()  # type: ignore[union-attr]
+    natural = float(number) * (4 / 3 if unit else 1)
+    return f'<figure role="img" aria-label="{what}" style="--natural: {natural:.0f}px">{svg}</figure>'
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "results"
@@ -26,9 +27,21 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """Leave headings inside a folded block out of the table of contents: there they would lead to something unseen."""
+    if page.file.src_uri == "results/index.md":
+        for section in page.toc:
+            for heading in section.children:
+                heading.children = []
+    return html
+
+
 def page(results: Path) -> str:
     """The whole page, in Markdown."""
-    sections = [(results / "README.md").read_text(encoding="utf-8"), "## All tables"]
+    sections = [
+        (results / "README.md").read_text(encoding="utf-8"),
+        "## All tables\n\nA table has the name of its folder in `results/`.",
+    ]
     for path in sorted(results.glob("*/**/*.md")):
         sections.append(_section(path.relative_to(results), path.read_text(encoding="utf-8")))
     bench = results / "bench" / "bench.json"
@@ -40,7 +53,7 @@ def page(results: Path) -> str:
 
 def _section(path: Path, text: str) -> str:
     title, body = re.match(r"(?:# ([^\n]*)\n)?(.*)", text, flags=re.S).groups()  # type: ignore[union-attr]
-    title = title or " ".join(path.with_suffix("").parts).replace("table", "").strip().capitalize()
+    title = title or path.with_suffix("").as_posix().removesuffix("/table")
     body = re.sub(r"^#", "##", body, flags=re.M)
     body = re.sub(r"\]\((?![a-z]+:|#|/)", f"]({path.parent.as_posix()}/", body)
     return _folded(title, body, _anchor(path.with_suffix("").as_posix()))

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from setpred.play.launch import listen
 from setpred.play.server import make_app
 
-PHONE = {"width": 390, "height": 844}
+PHONE = {"width": 360, "height": 800}
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +138,9 @@ def test_a_phone_shows_every_page_without_scrolling_sideways(served, tab):
     page = served(tab, viewport=PHONE, has_touch=True, color_scheme="dark")
     expect(page.locator(f"#{tab}-code code")).not_to_be_empty()
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    place = page.locator(f"#tab-{tab}").bounding_box()
+    assert place["x"] >= 0
+    assert place["x"] + place["width"] <= PHONE["width"]
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert max(int(part) for part in ground.removeprefix("rgb(").removesuffix(")").split(",")) < 60
 

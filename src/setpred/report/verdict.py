@@ -121,8 +121,10 @@ def verdict_lines(settings: Settings, result: dict[str, Any]) -> list[str]:
     lines = [f"{_value(kind.metric, metrics)} is {kind.meaning}; {_scale(kind)}."]
     trivial = result.get("trivial_loss", math.nan)
     if "loss" in metrics and math.isfinite(trivial):
-        own = f"{amount('loss', metrics['loss'])} here" if kind.metric == "loss" else _value("loss", metrics)
-        lines.append(f"A model that always answers with the same average set has a loss of {trivial:.3g}; {own}.")
+        own = amount("loss", metrics["loss"])
+        lines.append(
+            f"A model that always answers with the same average set has a loss of {trivial:.3g}; this one has {own}."
+        )
     if (nearby := published_nearby(settings)) is not None:
         published, size = nearby
         value = f"{amount(published.metric, published.mean)} ± {amount(published.metric, published.std)}"

@@ -13,6 +13,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 from ..errors import UsageError, unknown
 from ..files import replacing
@@ -176,16 +177,18 @@ class Bar(ProgressBar):
     def __init__(self) -> None:
         super().__init__()
         self.enabled, self.warned = True, False
+        whole = Column(no_wrap=True)  # in a narrow terminal the bar shrinks, and not the numbers
         self.progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(table_column=whole),
             TextColumn("{task.fields[loss]}"),
-            TimeElapsedColumn(),
+            TimeElapsedColumn(table_column=whole),
             TextColumn("elapsed,"),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(table_column=whole),
             TextColumn("left"),
             console=Console(stderr=True),
+            expand=True,
         )
 
     def disable(self) -> None:
@@ -198,7 +201,7 @@ class Bar(ProgressBar):
         assert isinstance(module, TrainingModule)
         settings = module.settings
         self.task = self.progress.add_task(
-            f"{settings.task} {settings.model} seed {settings.seed}",
+            f"{settings.task} {settings.model}",
             total=settings.optim.steps,
             completed=trainer.global_step,
             loss="",

@@ -21,6 +21,7 @@ export function startPages(starts, facts, first) {
       tab.tabIndex = chosen ? 0 : -1;
       document.getElementById(tab.getAttribute("aria-controls")).hidden = !chosen;
     }
+    document.getElementById(`tab-${name}`).scrollIntoView({ block: "nearest", inline: "nearest" });
     say("");
     if (!pages[name]) start(name, state);
     else if (state && state !== pages[name].state) pages[name].restore?.(new URLSearchParams(state));
