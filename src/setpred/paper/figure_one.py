@@ -45,7 +45,7 @@ PANELS = (
 def figure_one(comparison: Comparison) -> "Figure":
     """Our means as discs beside the published diamonds; a diamond without a disc has not been run."""
     rows = rows_by_place(comparison)
-    figure, axes = panel(1, len(PANELS), width=9.6, height=3.4)
+    figure, axes = panel(1, len(PANELS), width=7.8, height=3.4)
     for cell, one in zip(axes, PANELS, strict=True):
         _draw(cell, one, rows)
     look = {"linestyle": "", "color": INK, "label": "published, mean ± std of 8 seeds"}
@@ -112,7 +112,7 @@ def _draw(axes: "Axes", one: Panel, rows: Mapping[tuple[str, int, int, int], Row
         ours = next((row.ours for key, row in rows.items() if key[0] == model), model)
         axes.plot([], [], "o", color=model_style(ours)[0], label=f"{name}, ours")
     axes.set_xticks(range(len(one.groups)), [name for name, _ in one.groups])
-    axes.set(xlim=(-0.6, len(one.groups) - 0.4), yscale="log", title=f"n={n}, d={d}: {one.title}")
+    axes.set(xlim=(-0.6, len(one.groups) - 0.4), yscale="log", title=f"n={n}, d={d}\n{one.title}")
     axes.grid(False, axis="x")
 
 
