@@ -53,7 +53,7 @@ class Request:
     """One input: what errors call it, what its answer repeats of it, and how it is read."""
 
     name: str
-    told: dict[str, Any]
+    repeated: dict[str, Any]
     read: Callable[[], tuple[Tensor, Size | None]]
 
     def input(self) -> tuple[Tensor, Size | None]:
@@ -144,7 +144,7 @@ def predict(
                 raise UsageError(str(error)) from None
             for request, objects, lost in zip(requests, answers, answers.diverged, strict=True):
                 flag = {"diverged": True} if lost else {}
-                write(json.dumps({**request.told, **flag, "objects": _short(objects)}, ensure_ascii=False))
+                write(json.dumps({**request.repeated, **flag, "objects": _short(objects)}, ensure_ascii=False))
             done, diverged = done + len(requests), diverged + sum(answers.diverged)
             progress.update(bar, advance=len(requests))
     if diverged:
@@ -199,12 +199,12 @@ def _read_lines(file: BinaryIO, name: str, root: Path, inputs: Inputs) -> Iterat
                 raise ValueError(f"longer than {MAX_LINE >> 20} MB: split it into several")
             content = parse(text)
             inputs.expect(kind_of(content))
-            told: dict[str, Any] = {key: content[key] for key in ("id", "image") if key in content}
-            if not _is_json(told):
+            repeated: dict[str, Any] = {key: content[key] for key in ("id", "image") if key in content}
+            if not _is_json(repeated):
                 raise ValueError(f"id is {short(content['id'])}, which JSON cannot repeat: use a text or a number")
         except ValueError as error:
             raise UsageError(f"{where}: {error}") from None
-        yield Request(where, told, partial(_read_line, inputs, content, root))
+        yield Request(where, repeated, partial(_read_line, inputs, content, root))
 
 
 def _read_line(inputs: Inputs, content: dict[str, Any], root: Path) -> tuple[Tensor, Size | None]:

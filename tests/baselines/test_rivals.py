@@ -94,3 +94,16 @@ def test_an_empty_input_set_is_answered():
     for name in ("queries", "slots"):
         sets = rival(name, "set").eval()(torch.zeros(2, 3, 2), torch.zeros(2, 3, dtype=torch.bool))
         assert sets.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_slots_stay_equal_whatever_the_input(kind):
+    inputs, _, _ = examples(kind, 1)
+    report = (
+        rival("slots", kind)
+        .double()
+        .eval()
+        .check_equivariance(*(t.double() if t.is_floating_point() else t for t in inputs))
+    )
+    assert report.set_equivariant
+    assert not report.exclusive

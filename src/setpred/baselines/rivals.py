@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from ..equivariance import Report, check
 from ..image_encoder import check_images
 from ..inits import evaluation_noise, fixed_noise
 from ..proposals import proposal_loss
@@ -147,6 +148,17 @@ class CompetingSlots(Calibrated):
     def attend(self, tokens: Tensor, slots: Tensor, mask: Tensor | None = None) -> Tensor:
         """Proposals from initial slots `[batch, size, features]`."""
         return self.head(self.rounds(tokens, slots, mask)[-1])
+
+    @torch.no_grad()
+    def check_equivariance(self, inputs: Tensor, given: Tensor | None = None) -> Report:
+        """Which equivariance slots have as a function of where they start; the input is one example."""
+        tokens, mask = self.tokens(inputs, given)
+
+        def attend(slots: Tensor) -> Tensor:
+            many = None if mask is None else mask.expand(len(slots), -1)
+            return self.attend(tokens.expand(len(slots), -1, -1), slots, many)
+
+        return check(attend, size=self.schema.size, dim=tokens.shape[-1])
 
 
 class LearnedQueries(Calibrated):

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..equivariance import Report, check
 from ..image_encoder import check_images
 from ..inits import evaluation_noise
 from ..matching import hungarian_loss
@@ -86,6 +87,16 @@ class SlotAttention(nn.Module):
         maps = self.convolutions(images)
         grid = place_grid(*maps.shape[2:]).to(maps)
         return self.refine(maps.flatten(2).mT + self.place(grid))
+
+    @torch.no_grad()
+    def check_equivariance(self, images: Tensor, given: Tensor | None = None) -> Report:
+        """Which equivariance slots have as a function of where they start, for one image."""
+        features = self.features(images)  # once: the image stays the same
+
+        def attend(slots: Tensor) -> Tensor:
+            return self.head(self.attention(features.expand(len(slots), -1, -1), slots)[-1])
+
+        return check(attend, size=self.size, dim=self.width)
 
     def _noise(self, features: Tensor, noise: Tensor | None) -> Tensor:
         shape = (len(features), self.size, self.width)

@@ -6,13 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import equivariance
 from ..baselines import CompetingSlots, ImageTokens, LearnedQueries, SlotAttention, SlotMLP, slot_loss
 from ..baselines.slot_attention import absent_in_corner
 from ..data.clevr import CLEVR_SCHEMA
 from ..data.scene_cache import RENDERED, SceneSplit
 from ..encoders import SetEncoder
-from ..equivariance import Report
 from ..errors import UsageError
 from ..image_encoder import ImageEncoder
 from ..image_reader import ImageReader
@@ -111,19 +109,6 @@ class Clevr(Predicting):
             names = (f"{stage} iterations" for stage in STAGES)
             shown.iterates = dict(zip(names, torch.cat(stages, dim=1), strict=True))
         return shown
-
-    def check(self) -> Report:
-        """The model as a function of its initial set or slots."""
-        model = self.predictor.encoder
-        if not isinstance(model, SlotAttention):
-            return super().check()
-        features = model.features(self.predictor.prepared(self.split("test")[0][:1]))  # once: the image stays the same
-
-        def attend(slots: Tensor) -> Tensor:
-            with torch.no_grad():
-                return model.head(model.attention(features.expand(len(slots), -1, -1), slots)[-1])
-
-        return equivariance.check(attend, size=model.size, dim=model.width)
 
 
 def make_predictor(settings: ClevrSettings) -> SetPredictor:

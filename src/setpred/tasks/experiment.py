@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
 
 from .. import equivariance
-from ..baselines import CompetingSlots
 from ..costs import Cost
 from ..data.synthetic import mixed_seed
 from ..decoder import SetDecoder
@@ -180,10 +180,11 @@ class Predicting(Experiment):
         return decoder.solve(self.predictor.encode(*self.with_mask(batch[0])), steps=steps, trace=True).trace
 
     def check(self) -> Report:
-        """The decoder as a function of its initial set, or slots as one of where they start."""
+        """The decoder as a function of its initial set, or a model without one as it says itself, such as slots."""
         decoder, inputs = self.predictor.decoder, self.split("test")[0][:1]
-        if isinstance(self.predictor.encoder, CompetingSlots):
-            return check_slots(self.predictor.encoder, *self.with_mask(self.predictor.prepared(inputs)))
+        of_model: Any = getattr(self.predictor.encoder, "check_equivariance", None)
+        if of_model is not None:
+            return of_model(*self.with_mask(self.predictor.prepared(inputs)))
         if decoder is None:
             raise UsageError(f"{self.settings.model} starts from no set: there is nothing to permute")
         return check_decoder(decoder, self.predictor.encode(*self.with_mask(inputs)))
@@ -197,19 +198,6 @@ def check_decoder(decoder: SetDecoder, z: Tensor) -> Report:
             return decoder(z.expand(len(start), -1).contiguous(), init=start)
 
     return equivariance.check(decode, size=decoder.size, dim=decoder.dim)
-
-
-def check_slots(model: CompetingSlots, inputs: Tensor, given: Tensor | None) -> Report:
-    """Which equivariance slots have as a function of where they start; the input is one example."""
-    with torch.no_grad():
-        tokens, mask = model.tokens(inputs, given)
-
-    def attend(slots: Tensor) -> Tensor:
-        with torch.no_grad():
-            many = None if mask is None else mask.expand(len(slots), -1)
-            return model.attend(tokens.expand(len(slots), -1, -1), slots, many)
-
-    return equivariance.check(attend, size=model.schema.size, dim=tokens.shape[-1])
 
 
 def decoding_loss(

@@ -24,8 +24,8 @@ from ..tasks.parts import iterations_at
 from ..tasks.settings import Settings
 from ..tensors import widest
 
-TOLD = ("diverged", "restarted")
-"""Shares of the test examples that stand beside their metrics, of models that have an inner optimisation."""
+DIAGNOSED = ("diverged", "restarted")
+"""Fractions of the test examples that stand beside their metrics, of models that have an inner optimisation."""
 FITTED = 8_192
 """So many examples of val, or of training where there is no val, say which inner losses are usual."""
 
@@ -150,8 +150,8 @@ class TrainingModule(L.LightningModule):
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
         judged, found = self._judge(batch, batch_idx), self.experiment.diagnostics()
-        told = {name: found[name].expand(len(batch[0])) for name in TOLD if name in found}
-        self._add("test", judged | told)
+        diagnosed = {name: found[name].expand(len(batch[0])) for name in DIAGNOSED if name in found}
+        self._add("test", judged | diagnosed)
 
     def _judge(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         """Each example starts from noise of its own, which its place in the split decides: one draw for all would move

@@ -241,13 +241,13 @@ def _share_frame(row: "Sequence[Axes]", down: bool) -> None:
 def _draw_words(axes: "Axes", schema: Schema, things: Objects, lines: int) -> None:
     axes.set(xlim=(0, 1), ylim=(lines, 0))
     axes.set_axis_off()
-    told = list(things[: lines if len(things) <= lines else lines - 1])
-    texts = [", ".join(_word(thing[name]) for name in schema.fields) for thing in told]
-    if len(things) > len(told):
-        texts.append(f"and {len(things) - len(told)} more")
+    listed = list(things[: lines if len(things) <= lines else lines - 1])
+    texts = [", ".join(_word(thing[name]) for name in schema.fields) for thing in listed]
+    if len(things) > len(listed):
+        texts.append(f"and {len(things) - len(listed)} more")
     for line, text in enumerate(texts):
         short = text if len(text) <= 44 else f"{text[:43]}…"
-        axes.text(0, line + 0.5, plain(short), fontsize=6.5, va="center", color=INK if line < len(told) else MUTED)
+        axes.text(0, line + 0.5, plain(short), fontsize=6.5, va="center", color=INK if line < len(listed) else MUTED)
     if not texts:
         axes.text(0, 0.5, "no objects", fontsize=6.5, va="center", color=FAINT)
 

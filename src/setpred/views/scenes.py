@@ -231,8 +231,8 @@ def _marks(axes: "Axes", pairs: Sequence[Pair], place: Any) -> None:
         across, up = place(np.array(seen["3d_coords"]))
         colour = np.array(studio.COLORS[seen["color"]]) / 255
         edge, width = (INK, 0.8) if pair.right else (ALARM, 1.8)
-        look: dict[str, Any] = {"marker": MARKERS[seen["shape"]], "edgecolors": edge, "linewidths": width}
-        axes.scatter(across, up, s=AREAS[seen["size"]], color=[colour], zorder=3, **look)
+        style: dict[str, Any] = {"marker": MARKERS[seen["shape"]], "edgecolors": edge, "linewidths": width}
+        axes.scatter(across, up, s=AREAS[seen["size"]], color=[colour], zorder=3, **style)
         ink = "black" if colour @ (0.3, 0.6, 0.1) > 0.5 else "white"
         options: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 5.5, "zorder": 4, "clip_on": True}
         axes.text(across, up, str(pair.number), color=ink, **options)
