@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from .kernels.linear import through
 from .padding import check_mask
 from .pooling import POOLS, FSPool
 from .pretrained import Pretrained
@@ -37,7 +38,7 @@ class SetEncoder(Pretrained):
     def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
         """Sets `[batch, size, dim]`, mask `[batch, size]` → `[batch, latent]`."""
         sets = checked_sets(sets, self.dim, mask)
-        return self.pool(self.net(sets), mask)
+        return self.pool(through(self.net, sets), mask)
 
 
 class RelationEncoder(Pretrained):
@@ -94,7 +95,7 @@ class VectorEncoder(Pretrained):
         """Vectors `[batch, dim]` → `[batch, latent]`."""
         if vectors.ndim != 2 or vectors.shape[-1] != self.dim:
             raise ValueError(f"vectors are {list(vectors.shape)}, this network takes [batch, {self.dim}]")
-        return self.net(vectors)
+        return through(self.net, vectors)
 
 
 class Standardized(nn.Module):

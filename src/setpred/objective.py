@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from .kernels.fast_gradient import FastGradient, fast_gradient, plain_gradient
+from .kernels.linear import weights_held_fixed
 from .kernels.plain_gradient import PlainGradient
 
 
@@ -69,7 +70,7 @@ class Objective:
             if written is not None:
                 return written(sets)
             sets = sets.detach().requires_grad_()
-        with torch.enable_grad():
+        with torch.enable_grad(), weights_held_fixed():
             loss = self.loss(self.fill(sets))
             (grad,) = torch.autograd.grad(loss.sum(), sets, create_graph=graph, allow_unused=True)
         if grad is None:

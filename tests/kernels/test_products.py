@@ -61,7 +61,7 @@ def test_of_two_processes_that_measure_at_a_time_the_first_to_write_is_right(net
     monkeypatch.setattr(products, "machine_code_folder", lambda sources: tmp_path)
 
     def another_is_faster(net):
-        (tmp_path / products._name(net)).write_text("torch")
+        (tmp_path / products.name_of(net)).write_text("torch")
         return "tiles"
 
     monkeypatch.setattr(products, "measured", another_is_faster)
@@ -89,9 +89,9 @@ def test_a_choice_belongs_to_a_precision(net):
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("highest")
-        exact = products._name(net)
+        exact = products.name_of(net)
         torch.set_float32_matmul_precision("medium")
-        assert products._name(net) != exact
+        assert products.name_of(net) != exact
     finally:
         torch.set_float32_matmul_precision(before)
 

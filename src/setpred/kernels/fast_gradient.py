@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ..encoders import SetEncoder
 from ..pooling import FSPool, MeanPool, SumPool
 from .jit import numba_runs, readable, transformed
+from .linear import as_torch_made_it
 from .plain_gradient import PlainGradient
 from .products import layers_of, linears, padded
 from .slices import go_on
@@ -214,10 +215,4 @@ def _plain(encoder: nn.Module) -> bool:
         return False
     if isinstance(encoder.pool, FSPool) and encoder.pool.channels != second.out_features:
         return False
-    return not torch.nn.modules.module._has_any_global_hook() and not any(map(_altered, encoder.modules()))
-
-
-def _altered(module: nn.Module) -> bool:
-    """Whether calling the module does more than its class says."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(hooks) or "forward" in vars(module) or module._compiled_call_impl is not None
+    return not torch.nn.modules.module._has_any_global_hook() and all(map(as_torch_made_it, encoder.modules()))

@@ -14,8 +14,9 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import cast
 from weakref import WeakKeyDictionary
@@ -187,7 +188,7 @@ def layers_of(net: nn.Sequential) -> Layers:
     asked = os.environ.get(VARIABLE)
     if asked and asked not in WAYS:
         raise UsageError(f"{VARIABLE}={asked}: choose one of {', '.join(WAYS)}, or leave it unset to have it measured")
-    return WAYS[asked or _choice(_name(net), lambda: measured(net))](net)
+    return WAYS[asked or choice(name_of(net), lambda: measured(net))](net)
 
 
 def measured(net: nn.Sequential) -> str:
@@ -197,36 +198,45 @@ def measured(net: nn.Sequential) -> str:
     def bound(it: Layers) -> tuple[Run, Run]:
         return it.bind(y, y.new_zeros(ROWS, it.hidden), y.new_zeros(ROWS, it.latent), torch.zeros_like(y))
 
-    runs = {way: bound(make(net)) for way, make in WAYS.items()}
-
-    def least_times() -> dict[str, float]:
-        times = dict.fromkeys(WAYS, float("inf"))
-        for _ in range(ROUNDS):
-            for way, (forward, backward) in runs.items():
-                started = time.thread_time()
-                forward()
-                backward()
-                times[way] = min(times[way], time.thread_time() - started)
-        return times
-
-    times = run_on_worker(least_times)
+    runs = {way: partial(_both, *bound(make(net))) for way, make in WAYS.items()}
+    times = least_times(runs)
     return "torch" if times["tiles"] > MARGIN * times["torch"] else "tiles"
 
 
-def _name(net: nn.Sequential) -> str:
+def least_times(runs: Mapping[str, Run]) -> dict[str, float]:
+    """The least time of each run on one core, in seconds of the processor, which other processes do not lengthen."""
+
+    def times() -> dict[str, float]:
+        least = dict.fromkeys(runs, float("inf"))
+        for _ in range(ROUNDS):
+            for name, run in runs.items():
+                started = time.thread_time()
+                run()
+                least[name] = min(least[name], time.thread_time() - started)
+        return least
+
+    return run_on_worker(times)
+
+
+def _both(forward: Run, backward: Run) -> None:
+    forward()
+    backward()
+
+
+def name_of(net: nn.Sequential, choice: str = "products") -> str:
     """What a choice depends on."""
     import llvmlite.binding
 
     machine = f"{platform.machine()}-{llvmlite.binding.get_host_cpu_name()}-torch-{torch.__version__}"
-    first, second = linears(net)
-    shape = f"{first.in_features}-{first.out_features}-{second.out_features}"
-    return f"products-{machine}-{torch.get_float32_matmul_precision()}-{shape}"
+    layers = [layer for layer in net if isinstance(layer, nn.Linear)]
+    shape = "-".join(str(width) for width in (layers[0].in_features, *(layer.out_features for layer in layers)))
+    return f"{choice}-{machine}-{torch.get_float32_matmul_precision()}-{shape}"
 
 
 _CHOSEN: dict[str, str] = {}
 
 
-def _choice(name: str, measure: Callable[[], str]) -> str:
+def choice(name: str, measure: Callable[[], str]) -> str:
     """The choice of this name: this process's, else the one on disk, else a new one."""
     if name not in _CHOSEN:
         folder = machine_code_folder(Path(__file__).parent)
