@@ -29,10 +29,11 @@ CONSTRAINTS = {
     "simplex": Simplex(),
     "box": Box(-0.5, 0.5),
     "slices": PerSlice({(0, 2): Simplex(), (2, 3): Box(0.0, 1.0)}),
+    "one slice": PerSlice({(1, 3): Simplex()}),
 }
 
 
-def problem(batch=7, size=5, dim=3, known=False, masked=False, pulled=False):
+def problem(batch=7, size=5, dim=3, known=False, masked=False, pulled=False, classes=False):
     torch.manual_seed(3)
     encoder = SetEncoder(dim, hidden=24, latent=20, size=size)
     objective, start = Objective(encoder, 0.3 * torch.randn(batch, 20)), torch.randn(batch, size, dim)
@@ -42,6 +43,9 @@ def problem(batch=7, size=5, dim=3, known=False, masked=False, pulled=False):
     if known:
         objective.values = torch.full_like(start, 0.25)
         objective.given = torch.arange(size)[:, None].expand_as(start) < 2
+    if classes:
+        objective.values = torch.full_like(start, 0.25)
+        objective.given = torch.arange(dim).expand_as(start) < 1
     if pulled:
         objective.start, objective.weight = start, 0.1
     return objective, start
@@ -65,7 +69,9 @@ def assert_alike(ours, plain):
 @pytest.mark.usefixtures("three_threads")
 @pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
 @pytest.mark.parametrize("constraint", CONSTRAINTS.values(), ids=CONSTRAINTS)
-@pytest.mark.parametrize("given", [{}, {"known": True}, {"masked": True}, {"pulled": True, "known": True}], ids=str)
+@pytest.mark.parametrize(
+    "given", [{}, {"known": True}, {"classes": True}, {"masked": True}, {"pulled": True, "known": True}], ids=str
+)
 def test_it_is_the_plain_loop(solver, constraint, given):
     ours, plain = (Descent(*parts(solver, constraint, given)) for _ in range(2))
     assert run_compiled(ours, 4)

@@ -11,7 +11,20 @@ import numpy as np
 from torch import Tensor
 
 from .jit import compiled, readable
-from .vectors import FLOATS, LANES, add_above, add_up, copy, fill, lower, read_float, shift, write_float
+from .vectors import (
+    FLOATS,
+    LANES,
+    add_above,
+    add_up,
+    copy,
+    fill,
+    keep_larger,
+    largest,
+    lower,
+    read_float,
+    shift,
+    write_float,
+)
 
 
 @compiled
@@ -134,18 +147,16 @@ def simplex_rows(values, row, scratch, rows, width, total):
             fill(scratch + whole, np.float32(-np.inf))
             for at in range(whole, 4 * width, 4):
                 write_float(scratch + at, read_float(x + at))
-        largest = read_float(x)
-        for at in range(4, 4 * width, 4):
-            largest = max(largest, read_float(x + at))
+        copy(sums, scratch)
+        for at in range(FLOATS, padded, FLOATS):
+            keep_larger(sums, scratch + at)
+        peak = largest(sums)
         for at in range(0, padded, FLOATS):  # relative to the largest, sums of large values keep their digits
-            shift(scratch + at, largest)
+            shift(scratch + at, peak)
         threshold, support = np.float32(-total), np.float32(0.0)  # the largest, now 0, is at most total above it
         for _ in range(width + 1):  # rounding could make it swing for ever
             before = support
-            fill(sums, np.float32(0.0))
-            fill(counts, np.float32(0.0))
-            for at in range(0, padded, FLOATS):
-                add_above(scratch + at, threshold, sums, counts)
+            add_above(scratch, scratch + padded, threshold, sums, counts)
             support = add_up(counts)
             if support == before:
                 break

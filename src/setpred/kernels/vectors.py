@@ -146,22 +146,55 @@ def keep_where_positive(b: Builder, out: Address, activation: Address) -> None:
 
 
 @instruction
-def add_above(b: Builder, values: Address, threshold: Float, total: Address, count: Address) -> None:
-    """Add to `total` the values above the threshold, to `count` how many they are."""
-    x, zero = load(b, values), constant(F32, 0.0)
-    above = b.fcmp_ordered(">", x, splat(b, threshold))
-    store(b, b.fadd(load(b, total), b.select(above, x, zero)), total)
-    store(b, b.fadd(load(b, count), b.select(above, constant(F32, 1.0), zero)), count)
+def add_above(b: Builder, values: Address, end: Address, threshold: Float, total: Address, count: Address) -> None:
+    """Write to `total` the sum of the values up to `end` above the threshold, lane by lane, to `count` their number."""
+    floor, zero = splat(b, threshold), constant(F32, 0.0)
+    before, loop, done = b.block, b.append_basic_block("loop"), b.append_basic_block("done")
+    b.branch(loop)
+    b.position_at_end(loop)
+    at, sums, counts = (b.phi(kind) for kind in (I64, vector(F32), vector(F32)))
+    x = load(b, at)
+    above = b.fcmp_ordered(">", x, floor)
+    following = (
+        b.add(at, ir.Constant(I64, FLOATS)),
+        b.fadd(sums, b.select(above, x, zero)),
+        b.fadd(counts, b.select(above, constant(F32, 1.0), zero)),
+    )
+    for variable, start, then in zip((at, sums, counts), (values, zero, zero), following, strict=True):
+        variable.add_incoming(start, before)
+        variable.add_incoming(then, loop)
+    b.cbranch(b.icmp_signed("<", following[0], end), loop, done)
+    b.position_at_end(done)
+    store(b, following[1], total)
+    store(b, following[2], count)
+
+
+@instruction
+def keep_larger(b: Builder, out: Address, values: Address) -> None:
+    """`out = max(out, values)`, passing over a NaN of the values."""
+    x, before = load(b, values), load(b, out)
+    store(b, b.select(b.fcmp_ordered(">", x, before), x, before), out)
+
+
+@instruction
+def largest(b: Builder, values: Address) -> Float:
+    """The largest of the lanes."""
+    return _folded(b, load(b, values), lambda x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
 
 
 @instruction
 def add_up(b: Builder, values: Address) -> Float:
     """The sum of the lanes."""
-    x, width = load(b, values), LANES
+    return _folded(b, load(b, values), b.fadd)
+
+
+def _folded(b: Builder, x: Any, join: Callable[[Any, Any], Any]) -> Any:
+    """The lanes joined, one half with the other until one is left."""
+    width = LANES
     while width > 1:
         width //= 2
         half = [ir.Constant(ir.VectorType(I32, width), list(range(s, s + width))) for s in (0, width)]
-        x = b.fadd(b.shuffle_vector(x, x, half[0]), b.shuffle_vector(x, x, half[1]))
+        x = join(b.shuffle_vector(x, x, half[0]), b.shuffle_vector(x, x, half[1]))
     return b.extract_element(x, ir.Constant(I32, 0))
 
 

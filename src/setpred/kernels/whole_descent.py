@@ -48,6 +48,7 @@ def run_compiled(descent: Descent, steps: int) -> bool:
     running = torch.ones_like(descent.loss, dtype=torch.bool) if descent.running is None else descent.running
     if descent.solver.tol is not None:
         descent.running = running
+    touched = _touches_known(descent)
 
     def run(examples: slice) -> int:
         part = _part(descent, examples)
@@ -62,7 +63,7 @@ def run_compiled(descent: Descent, steps: int) -> bool:
                 if solver.tol is not None:
                     moving &= part.moving(solver.tol)
                 step(value_at(solver.lr, part.t), value_at(momentum, part.t))
-                _make_admissible(part)
+                _make_admissible(part, touched)
                 part.t += 1
         return part.t
 
@@ -92,8 +93,16 @@ def _part(descent: Descent, examples: slice) -> Descent:
     return part
 
 
-def _make_admissible(descent: Descent) -> None:
-    """`Descent.admissible`, in place."""
+def _touches_known(descent: Descent) -> bool:
+    """Whether the constraint may change known entries, which the step itself leaves as they are."""
+    given = descent.objective.given
+    if type(descent.constraint) is not PerSlice or given is None:
+        return given is not None
+    return any(bool(given[..., start:stop].any()) for start, stop in descent.constraint.parts)
+
+
+def _make_admissible(descent: Descent, touched: bool) -> None:
+    """`Descent.admissible`, in place; `touched` says whether known entries have to be put in again."""
     sets, values, given = descent.sets, descent.objective.values, descent.objective.given
     if descent.constraint is None:
         return  # a gradient of zero has left the known entries as they are
@@ -101,7 +110,7 @@ def _make_admissible(descent: Descent) -> None:
         torch.where(descent.running[:, None, None], descent.admissible(sets), sets, out=sets)
         return
     project_(descent.constraint, sets)
-    if values is not None and given is not None:
+    if touched and values is not None and given is not None:
         torch.where(given, values, sets, out=sets)
 
 
