@@ -12,8 +12,8 @@ from setpred.report.runs import predict_examples, read_run
 
 
 def main(out: Path, runs: list[Path]) -> None:
-    kept = [worst(run) for run in runs]
-    out.write_text(json.dumps({"command": "python docs/worst_numbers.py OUT RUN...", "models": kept}, indent=1) + "\n")
+    lines = ",\n".join(json.dumps(worst(run)) for run in runs)
+    out.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 def worst(path: Path) -> dict[str, Any]:

@@ -103,3 +103,18 @@ def test_when_the_time_is_over_trainings_end_and_no_other_begins(runs):
     assert len(executor.begun) == 2
     assert executor.cancelled == [1, 2]
     assert executor.closed
+
+
+def test_when_the_time_is_over_it_is_said_what_goes_on(runs, capsys):
+    class Halfway(Pretended):
+        def ended(self, trainings):
+            if self.begun:
+                self.begun[0].folder.mkdir(parents=True, exist_ok=True)
+                (self.begun[0].folder / "metrics.csv").write_text("step,seconds,train/loss\n500,1.0,0.5\n")
+            time.sleep(0.05)
+            return []
+
+    run_all(runs, Halfway(), within=0.2)
+    said = capsys.readouterr().err
+    assert f"{runs[1].name}: stopped after step 500, goes on from there" in said
+    assert f"{runs[2].name}: stopped after step 0, give --within more time than a round takes" in said

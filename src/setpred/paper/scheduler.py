@@ -84,6 +84,8 @@ def run_all(
                     shown.ended(outcome)
                     if outcome.status == "unfinished":
                         remarks[run.folder] = outcome.reason
+            for run in running.values():
+                shown.stopped(run)
     finally:
         for training in running:
             executor.cancel(training)
@@ -125,6 +127,7 @@ class Display:
         )
         self.lines: dict[Path, TaskID] = {}
         self.first: dict[Path, float] = {}
+        self.at: dict[Path, int] = {}
         self.count, self.done = len(runs), 0
         self.made = {run.folder: 0.0 for run in runs}
         self.several = len({run.folder.parent for run in runs}) > 1
@@ -146,6 +149,7 @@ class Display:
         self.bars.update(self.all, completed=self.done)
 
     def started(self, run: Run) -> None:
+        self.at[run.folder] = read_progress(run.folder).step
         self.lines[run.folder] = self.bars.add_task(self.name(run), total=run.length, note="starting")
         if not self.live:
             self.console.print(f"{self.name(run)}: started", highlight=False, soft_wrap=True)
@@ -163,6 +167,12 @@ class Display:
         if made:
             left = (time.monotonic() - self.begun) / made * (self.all_lengths - made - sum(self.first.values()))
             self.bars.update(self.all, note=f"{clock(left)} left")
+
+    def stopped(self, run: Run) -> None:
+        """A run whose time is over; what it did since its last round is lost."""
+        step = read_progress(run.folder).step
+        hint = "goes on from there" if step > self.at[run.folder] else "give --within more time than a round takes"
+        self.remark(f"{self.name(run)}: stopped after step {step:,}, {hint}")
 
     def ended(self, outcome: Outcome) -> None:
         self.done += 1
