@@ -11,6 +11,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from setpred.paper.coverage import Standing, compare_all, plan_paper, read_kept, summary
+
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "results"
 SHOWN = {".png", ".svg", ".csv", ".json", ".tex"}
@@ -23,8 +25,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the page, and the files that it may link to under their own names."""
     for path in sorted(path for path in RESULTS.rglob("*") if path.suffix in SHOWN):
         files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
-    files.append(File.generated(config, "results/index.md", content=page(RESULTS)))
+    files.append(File.generated(config, "results/index.md", content=page(RESULTS, coverage())))
     return files
+
+
+def coverage() -> str:
+    """How much of the paper the kept tables hold."""
+    known = read_kept(RESULTS)
+    standing = Standing(compare_all(plan_paper(RESULTS / "runs"), known), known)
+    return f"## How much of the paper stands\n\n{summary(standing)}"
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
@@ -36,10 +45,11 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     return html
 
 
-def page(results: Path) -> str:
-    """The whole page, in Markdown."""
+def page(results: Path, *more: str) -> str:
+    """The whole page, in Markdown; what is `more` comes before the tables."""
     sections = [
         (results / "README.md").read_text(encoding="utf-8"),
+        *more,
         "## All tables\n\nA table has the name of its folder in `results/`.",
     ]
     for path in sorted(results.glob("*/**/*.md")):

@@ -166,6 +166,11 @@ def _cover(comparison: Comparison, speed: float) -> Coverage:
 
 def markdown(standing: Standing) -> str:
     """What stands of each table and of all, what comes next, and how far some time would go."""
+    return "\n\n".join([summary(standing), *_ahead(standing)]) + "\n"
+
+
+def summary(standing: Standing) -> str:
+    """What stands of each table and of all."""
     covered = standing.coverage
     printed = sum(comparison.plan.table.printed for comparison in standing.comparisons)
     total = _total(covered)
@@ -186,9 +191,8 @@ def markdown(standing: Standing) -> str:
         f"{printed - total.published} of CLEVR's numbers are not trained: they stand in two tables, are a dash, or are "
         "cited from 2019. A verdict compares our mean with the published mean ± 2 standard deviations. The time left "
         "is estimated for one run at a time.",
-        *_ahead(standing),
     ]
-    return "\n\n".join(said) + "\n"
+    return "\n\n".join(said)
 
 
 def keep_paper(standing: Standing, folder: Path) -> list[Path]:
