@@ -173,7 +173,7 @@ def compare(
     ],
     models: Annotated[str | None, typer.Option(help="By commas. [default: all rivals of the task]")] = None,
     budget: Annotated[str, typer.Option(help="Processor time of each run: 90s, 10m, 1h.")] = "10m",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each model.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, max=1_000, help="Runs of each model.")] = 3,
     preset: Annotated[str, typer.Option(help="The size of the models and their data.")] = "small",
     out: Annotated[Path, typer.Option(help="Where runs, tables and the page are kept.")] = Path("runs/compare"),
     workers: Annotated[

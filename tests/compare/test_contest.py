@@ -1,6 +1,7 @@
 """`setpred compare`: equal budgets, a table and a page, and it goes on where it was."""
 
 import json
+import math
 import random
 import subprocess
 import sys
@@ -54,6 +55,30 @@ def test_a_folder_of_ones_own_is_compared_and_goes_on_where_it_was(setpred, poin
     assert "idspn-seed0: started" not in err
     assert (run / "model.safetensors").read_bytes() == weights
     assert setpred(*words, "--workers", "0")[0] == 0
+    made_again_where_damaged(setpred, words, run)
+
+
+def made_again_where_damaged(setpred, words, run):
+    """What a comparison keeps beside runs is made again; a result that is damaged is told."""
+    kept = (run / "measured.json", run.parent / "trivial.json")
+    for text in ("[]", '{"mean set": 1, "milliseconds": "x"}'):
+        for path in kept:
+            path.write_text(text)
+        code, out, err = setpred(*words, "--workers", "0")
+        assert code == 0, err
+        assert "mean set" in out
+        assert all(path.read_text() != text for path in kept)
+    result = run / "result.json"
+    sound = json.loads(result.read_text())
+    result.write_text(json.dumps({**sound, "steps": "x"}))
+    code, _, err = setpred(*words, "--workers", "0")
+    assert code == 2
+    assert "result.json is damaged: steps holds 'x'" in err.splitlines()[-1]
+    metrics = sound["metrics"] | {"score": None, "accuracy": math.nan}
+    result.write_text(json.dumps({**sound, "metrics": metrics, "cpu_seconds": None}))
+    assert setpred(*words, "--workers", "0")[0] == 0
+    for board in run.parents[1].glob("*.json"):
+        json.loads(board.read_text(), parse_constant=pytest.fail)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +86,7 @@ def test_a_folder_of_ones_own_is_compared_and_goes_on_where_it_was(setpred, poin
     [
         (["points", "--budget", "soon"], "--budget 'soon' is no time: write 90s, 10m or 1h"),
         (["points", "--budget", "0.1s"], "no model learns in less than 1 s"),
+        (["points", "--budget", "9" * 400 + "h"], "is longer than a year"),
         (["points", "--models", "idpsn", *BUDGET], "did you mean idspn?"),
         (["nothing", *BUDGET], "unknown task 'nothing'"),
         (["points", "--preset", "paper"], "unknown preset 'paper': there are small, quick"),
@@ -86,6 +112,8 @@ def test_a_recommended_model_takes_part_once(points, tmp_path):
         "slots-unrolled",
     ]
     assert [run.name for run in contest.runs][5:8] == ["slots-unrolled-seed0", "idspn-seed1", "dspn-seed1"]
+    twice = make_contest(str(points), ["mlp", "idspn", "mlp"], 5.0, 1, "quick", tmp_path, {})
+    assert [run.name for run in twice.runs] == ["mlp-seed0", "idspn-seed0"]
     numbers = make_contest("numbering", (), 5.0, 1, "quick", tmp_path, {})
     best = numbers.entrants[-1]
     assert (best.name, best.settings.model, best.settings.preset) == ("best", "idspn", "quick-best")

@@ -80,14 +80,15 @@ def fuzz(cases: int, seed: int, names: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as made, chdir(made):
         sound = {}
         for subject in subjects:
-            folder = sound[subject.name] = Path(made) / "sound" / subject.name
-            folder.mkdir(parents=True)
+            folder = Path(made) / "case"  # where the damaged copies will be, too, because runs name their data
+            folder.mkdir()
             with chdir(folder):
                 subject.write(folder)
                 for words in subject.commands:
                     outcome = run(words)
                     assert outcome == "done", f"{subject.name}, sound: {words}: {outcome}"
                     shutil.rmtree("out", ignore_errors=True)
+            sound[subject.name] = folder.rename(Path(made) / subject.name)
         for number in range(cases):
             rng = random.Random(f"{seed} {number}")
             torch.manual_seed(number)

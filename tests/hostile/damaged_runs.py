@@ -13,12 +13,16 @@ from readers import tiny_predictor, write_image
 from safetensors.torch import load_file, save_file
 
 import setpred as sp
+from setpred.compare import make_contests
 from setpred.tasks import make_settings
 from setpred.training.run import train
 
 RUN_FILES = ("run/config.yaml", "run/config.yaml", "run/model.safetensors", "run/metrics.csv", "run/result.json")
 NARROW = {"net.hidden": 8, "net.latent": 8, "solver.steps": 3}
 BRIEF = {"optim.steps": 4, "optim.batch": 4, "trainer.round": 2, "trainer.logger": None}
+
+
+SELDOM = {"onnx": 1, "torch": 1, "compare": 20}
 
 
 @dataclass
@@ -32,8 +36,8 @@ class Subject:
 
     @property
     def weights(self) -> list[int]:
-        """To write ONNX and torch.export takes a thousand times as long as to refuse, so it is tried less often."""
-        return [1 if "onnx" in words or "torch" in words else 40 for words in self.commands]
+        """What takes seconds, as to write ONNX, is tried less often than what takes milliseconds."""
+        return [next((w for word, w in SELDOM.items() if word in words), 40) for words in self.commands]
 
 
 def damage(path: Path, rng: random.Random) -> str:
@@ -46,22 +50,46 @@ def damage(path: Path, rng: random.Random) -> str:
     if path.suffix == ".yaml" and rng.random() < 0.6:
         path.write_text(yaml.safe_dump(swap_value(yaml.safe_load(path.read_text()), rng), sort_keys=False))
         return "another value"
+    if path.suffix == ".ckpt" and rng.random() < 0.9:
+        return damage_checkpoint(path, rng)
     content = mutate(path.read_bytes(), rng)
     path.write_bytes(content)
     return "other bytes"
 
 
 def damage_weights(path: Path, rng: random.Random) -> str:
-    """Sound files of weights that are no weights of this model: NaN, zeros, other types, shapes and names."""
     weights = load_file(path)
+    what = change_weights(weights, rng)
+    save_file({name: weight.contiguous() for name, weight in weights.items()}, path)
+    return what
+
+
+def damage_checkpoint(path: Path, rng: random.Random) -> str:
+    """Of the authors: another argument, or other weights, of which some show one number many times."""
+    stored = torch.load(path, weights_only=True)
+    if rng.random() < 0.5:
+        swap_value(stored["hyper_parameters"], rng)
+        what = f"arguments {str(stored['hyper_parameters'])[:500]}"
+    elif rng.random() < 0.2:
+        name = rng.choice(list(stored["state_dict"]))
+        value = rng.choice([None, "x", 10**9, torch.zeros(1).expand(10**6, 10**6), torch.eye(3).to_sparse()])
+        stored["state_dict"][name] = value
+        what = f"{name} is of another kind"
+    else:
+        what = change_weights(stored["state_dict"], rng)
+    torch.save(stored, path)
+    return what
+
+
+def change_weights(weights: dict[str, torch.Tensor], rng: random.Random) -> str:
+    """Sound weights that are none of this model: NaN, zeros, other types, shapes and names."""
     chosen = list(weights) if rng.random() < 0.4 else [rng.choice(list(weights))]
     kind, change = rng.choice(list(CHANGES.items()))
     for name in chosen:
-        weights[name] = change(weights[name]).contiguous()
+        weights[name] = change(weights[name])
     if rng.random() < 0.1:
         weights[rng.choice(("x", "encoder", ""))] = weights.pop(chosen[0])
         kind += ", renamed"
-    save_file(weights, path)
     return f"{kind} in {'all' if len(chosen) > 1 else chosen[0]}"
 
 
@@ -137,9 +165,6 @@ def write_own(folder: Path, kind: str, model: str) -> None:
     write_data(folder, kind)
     narrow = {"net__width": 8} if kind == "image" else {}
     train_into(folder, str(folder / "data"), model=model, **narrow)
-    # The run finds its data wherever the whole is copied to.
-    path = folder / "run" / "config.yaml"
-    path.write_text(path.read_text().replace(str(folder), "."))
 
 
 def write_saved(folder: Path) -> None:
@@ -162,10 +187,54 @@ def write_other_saved(folder: Path) -> None:
     write_lines(folder / "inputs.jsonl", [{"id": i, "set": [[0.1 * i, 0.5]] * 2} for i in range(3)])
 
 
+def write_line_search(folder: Path) -> None:
+    train_into(folder, "autoencoding", data__train=16, data__test=8, solver="LineSearch")
+    write_lines(folder / "inputs.jsonl", [{"id": i, "set": [[0.1 * i, 0.5]] * 4} for i in range(3)])
+
+
+def write_contest(folder: Path) -> None:
+    write_data(folder, "vector")
+    (contest,) = make_contests(["data"], ["mlp"], "1s", 1, "quick", Path("kept"))
+    for run in contest.runs:
+        train(run.settings, run.folder, quiet=True)
+
+
+def write_theirs(folder: Path) -> None:
+    """A checkpoint with the names of the paper's authors."""
+    arguments = {"set_size": 4, "set_dim": 2, "dataset_size": 64, "seed": 7, "batch_size": 8, "lr": 1e-3}
+    arguments |= {"hidden_dim": 8, "latent_dim": 8, "model": "idspn", "decoder_lr": 1.0, "decoder_iters": 6}
+    arguments |= {"decoder_momentum": 0.9, "decoder_grad_clip": 40.0}
+    sizes = {"mlp.0.weight": (8, 2), "mlp.0.bias": (8,), "mlp.2.weight": (8, 8), "mlp.2.bias": (8,)}
+    sizes["pool.weight"] = (4, 8)
+    ends = ("net.input_to_z", "net.inner_obj.encoder")
+    state = {f"{end}.{name}": torch.randn(size) for end in ends for name, size in sizes.items()}
+    torch.save({"hyper_parameters": arguments, "state_dict": state}, folder / "theirs.ckpt")
+
+
 EVALUATE = ["evaluate", "run", "--json"]
 REPORT = ["report", "run", "--out", "out/report.html"]
 CHECK = ["check", "run"]
 EXPORTS = [["export", "run", "--to", kind, "--out", f"out/{kind}"] for kind in ("pretrained", "onnx", "torch")]
+ADOPT = ["adopt", "theirs.ckpt", "--out", "out/run"]
+COMPARE = [
+    "compare",
+    "data",
+    "--models",
+    "mlp",
+    "--budget",
+    "1s",
+    "--seeds",
+    "1",
+    "--preset",
+    "quick",
+    "--workers",
+    "0",
+]
+CONTEST = "kept/data-quick-1s"
+CONTEST_FILES = (
+    "trivial.json",
+    *(f"mlp-seed0/{name}" for name in ("measured.json", "result.json", "config.yaml", "metrics.csv")),
+)
 SAVED_FILES = ("run/config.json", "run/config.json", "run/model.safetensors")
 
 
@@ -191,6 +260,22 @@ SUBJECTS = [
     own("set", "dspn", CHECK, EXPORTS[0]),
     own("image", "idspn", CHECK, EXPORTS[0]),
     own("image", "reader", EXPORTS[0]),
+    own("vector", "queries", CHECK, EXPORTS[0]),
+    own("image", "slots", CHECK, EXPORTS[0]),
+    Subject("line search", write_line_search, (*RUN_FILES, "run/config.json"), [predict(), EVALUATE, CHECK, REPORT]),
+    Subject(
+        "contest",
+        write_contest,
+        (*(f"{CONTEST}/{name}" for name in CONTEST_FILES), "data/train.jsonl", "data/val.jsonl"),
+        [
+            [*COMPARE, "--out", "kept"],
+            ["report", f"{CONTEST}/mlp-seed0", "--out", "out/report.html"],
+            ["settings", "data"],
+            ["models", "data"],
+            ["data", "inspect", "data", "--figure", "out/examples.png"],
+        ],
+    ),
+    Subject("theirs", write_theirs, ("theirs.ckpt",), [ADOPT]),
     Subject("saved", write_saved, (*SAVED_FILES, "inputs.jsonl"), [predict(), *EXPORTS]),
     Subject("other saved", write_other_saved, (*SAVED_FILES, "inputs.jsonl"), [predict(), EXPORTS[0]]),
 ]

@@ -23,7 +23,7 @@ FUZZ = Path(__file__).with_name("command_fuzz.py")
 @pytest.mark.parametrize(
     ("cases", "names"),
     [
-        pytest.param(30, ["saved", "other saved"], id="few"),
+        pytest.param(30, ["saved", "other saved", "theirs"], id="few"),
         pytest.param(5_000, [], id="many", marks=pytest.mark.nightly),
     ],
 )

@@ -130,6 +130,49 @@ def test_what_is_no_such_checkpoint_is_refused_in_one_line(tmp_path, arguments, 
     assert not (tmp_path / "run").exists()
 
 
+SOUND = layers("net.input_to_z", 2, 4) | layers("net.inner_obj.encoder", 2, 4)
+BIAS = "net.input_to_z.mlp.0.bias"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "weights", "message"),
+    [
+        ({"hidden_dim": 10**9}, {}, "encoder.net.0.weight has no place"),  # 16 GB, if it were believed
+        ({"set_size": 10**9}, {}, "pool.weight has no place"),
+        ({"decoder_momentum": torch.zeros(2)}, {}, "is damaged"),
+        ({"lr": None}, {}, "optim.lr='None'"),
+        ({}, {BIAS: torch.full((WIDTH,), torch.nan)}, "encoder.net.0.bias holds what is no finite number"),
+        ({}, {BIAS: torch.zeros(WIDTH, dtype=torch.complex64)}, "encoder.net.0.bias holds what is no finite number"),
+        ({}, {BIAS: torch.zeros(1).expand(10**6, 10**6)}, "mlp.0.bias is no plain tensor"),
+        ({}, {BIAS: torch.eye(3).to_sparse()}, "mlp.0.bias is no plain tensor"),
+        ({}, {BIAS: "x"}, "not a Lightning checkpoint of tensors"),
+        ({}, {"net.alpha": torch.zeros(())}, "is damaged"),
+        ({}, {"net.input_to_z.pool.weight": torch.zeros(())}, "is damaged|has no place"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused_in_one_line(tmp_path, arguments, weights, message):
+    path = save(tmp_path / "a.ckpt", COMMON | DECODER | SETS | arguments, SOUND | weights)
+    with pytest.raises(UsageError, match=message) as error:
+        adopt(path, tmp_path / "run")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_folder_is_adopted_whole_or_not_at_all(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    path = save(tmp_path / "a.ckpt", COMMON | DECODER | SETS, SOUND)
+    with monkeypatch.context() as patched:
+        patched.setattr("setpred.paper.authors.write_model", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            adopt(path, tmp_path / "run")
+    assert [each.name for each in tmp_path.iterdir()] == ["a.ckpt"]
+    adopt(path, tmp_path / "run")
+    with pytest.raises(UsageError, match="is never overwritten"):
+        adopt(path, tmp_path / "run")
+
+
 def test_no_code_of_a_checkpoint_is_run(tmp_path):
     torch.save({"hyper_parameters": {}, "state_dict": {"net": nn.Linear(2, 2)}}, tmp_path / "a.ckpt")
     with pytest.raises(UsageError, match="not a Lightning checkpoint of tensors and plain values"):

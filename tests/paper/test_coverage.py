@@ -27,7 +27,9 @@ RESULTS = Path(__file__).parents[2] / "results"
 
 def finish(run, **metrics):
     write_config(run.settings, run.folder)
-    (run.folder / "result.json").write_text(json.dumps({"metrics": metrics, "seconds": 2 * run.estimate}))
+    (run.folder / "result.json").write_text(
+        json.dumps({"metrics": metrics, "steps": run.steps, "seconds": 2 * run.estimate})
+    )
 
 
 def progress(run, step):

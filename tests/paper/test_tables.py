@@ -51,7 +51,7 @@ def test_results_stand_beside_the_published_with_what_must_be_known(tmp_path, so
     (run,) = chosen.runs
     write_config(run.settings, run.folder)
     metrics = {"loss": 5e-4} | {f"{rule}_{t}": ap for rule, ap in RULES.items() for t in THRESHOLDS}
-    (run.folder / "result.json").write_text(json.dumps({"metrics": metrics, "seconds": 1.0}))
+    (run.folder / "result.json").write_text(json.dumps({"metrics": metrics, "steps": 1, "seconds": 1.0}))
     comparison = compare(chosen)
     assert [round(row.mean, 1) for row in comparison.rows] == [98.8] * len(THRESHOLDS)
     assert [round(row.beside, 1) for row in comparison.rows] == [42.0] * len(THRESHOLDS)

@@ -15,12 +15,13 @@ from ..paper.trainings import Run
 from ..tasks import find_task, make_settings
 from ..tasks.settings import Settings, flatten, to_dict
 from ..tasks.task import as_named, usual_model
+from ..values import short
 
 BUDGET = re.compile(r"(?P<number>\d+(\.\d*)?)(?P<unit>s|m|h)?")
 UNITS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 BEST = "best"
 """The name of what is recommended for a task: its usual model, with our recipe."""
-SHORTEST = 1.0
+SHORTEST, LONGEST = 1.0, 365 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ def read_budget(text: str) -> float:
     budget = float(found["number"]) * UNITS[found["unit"]]
     if budget < SHORTEST:
         raise UsageError(f"--budget {text}: no model learns in less than {SHORTEST:g} s: give more")
+    if budget > LONGEST:
+        raise UsageError(f"--budget {short(text)} is longer than a year: give less")
     return budget
 
 
@@ -119,7 +122,7 @@ def make_contest(
     changes = {**changes, "optim.budget": budget, "trainer.logger": None}
     usual = make_settings(task, None, preset, 0, changes)
     entrants: list[Entrant] = []
-    for model in models or (*kind.rivals(usual), BEST):
+    for model in dict.fromkeys(models) or (*kind.rivals(usual), BEST):
         best = model == BEST
         if best and kind.best is None:
             continue

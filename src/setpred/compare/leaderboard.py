@@ -5,7 +5,8 @@ import io
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,8 +17,8 @@ import torch
 
 from ..errors import UsageError
 from ..files import replacing
-from ..paper.trainings import Outcome, read_outcome
-from ..paper.writers import spread
+from ..paper.trainings import read_outcome
+from ..paper.writers import spread, without_nan
 from ..report import report
 from ..report.markup import Drawing, Section, cell, model_key, paragraph, table
 from ..report.runs import read_run
@@ -25,6 +26,7 @@ from ..tasks import MODEL_NAMES, find_task, make_experiment
 from ..tasks.task import Task
 from ..tasks.trivial import trivial_scores
 from ..training.run_folder import load_run, read_config
+from ..values import read_json
 from ..views.style import legend_below, model_style, panel
 from .contest import Contest, Entrant
 
@@ -128,7 +130,11 @@ class Leaderboard:
             "hardware": sorted(self._origins("hardware")),
             "rows": [asdict(row) for row in self.rows],
         }
-        contents = {"md": self.markdown(), "csv": text.getvalue(), "json": json.dumps(facts, indent=2) + "\n"}
+        contents = {
+            "md": self.markdown(),
+            "csv": text.getvalue(),
+            "json": json.dumps(without_nan(facts), indent=2) + "\n",
+        }
         for ending, content in contents.items():
             with replacing(folder / f"{self.contest.folder.name}.{ending}") as temporary:
                 temporary.write_text(content, encoding="utf-8")
@@ -142,9 +148,8 @@ def read_leaderboard(contest: Contest) -> Leaderboard:
     """What the finished runs of a contest came to."""
     kind = find_task(contest.entrants[0].settings.task)
     rows = [_row(entrant) for entrant in contest.entrants]
-    trivial = _kept(
-        contest.folder / "trivial.json", lambda: trivial_scores(make_experiment(contest.entrants[0].settings))
-    )
+    first = contest.entrants[0].settings
+    trivial = _kept(contest.folder / "trivial.json", lambda: trivial_scores(make_experiment(first)), _are_scores)
     rows += [Row(name, {metric: [value] for metric, value in scores.items()}) for name, scores in trivial.items()]
     sign = 1 if kind.lower_is_better else -1
     rows.sort(key=lambda row: (math.isnan(row.mean(kind.metric)), sign * row.mean(kind.metric)))
@@ -159,22 +164,18 @@ def _row(entrant: Entrant) -> Row:
     if not done:
         return row
     for name in done[0].result["metrics"]:
-        row.metrics[name] = [_metric(outcome, name) for outcome in done]
+        values = (outcome.result["metrics"].get(name) for outcome in done)
+        row.metrics[name] = [float(value) for value in values if value is not None]
     results = [outcome.result for outcome in done]
     row.examples = round(fmean(result["steps"] * entrant.settings.optim.batch for result in results))
-    row.cpu_seconds = fmean(result["cpu_seconds"] for result in results)
-    row.peak_megabytes = max((result["peak_megabytes"] or 0 for result in results), default=None)
+    row.cpu_seconds = fmean(result.get("cpu_seconds") or math.nan for result in results)
+    row.peak_megabytes = max(result.get("peak_megabytes") or 0 for result in results)
     folder = done[0].run.folder
-    costs = _kept(folder / MEASURED, lambda: measure(folder))
+    costs = _kept(folder / MEASURED, lambda: measure(folder), _are_costs)
     row.milliseconds, row.parameters, row.equivariance = (
         costs[name] for name in ("milliseconds", "parameters", "equivariance")
     )
     return row
-
-
-def _metric(outcome: Outcome, name: str) -> float:
-    value = outcome.result["metrics"].get(name)
-    return math.nan if value is None else float(value)
 
 
 @torch.no_grad()
@@ -195,15 +196,25 @@ def measure(folder: Path) -> dict[str, Any]:
     return {"milliseconds": 1000 * best / len(batch[0]), "parameters": count, "equivariance": verdict}
 
 
-def _kept(path: Path, make: Any) -> Any:
+def _kept(path: Path, make: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
     """What a file holds, made where it is missing or damaged."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        made = make()
+    with suppress(OSError, ValueError):
+        if fits(kept := read_json(path.read_bytes())):
+            return kept
+    made = make()
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
     return made
+
+
+def _are_scores(kept: Any) -> bool:
+    scores = kept.values() if isinstance(kept, dict) else [None]
+    return all(isinstance(each, dict) and all(isinstance(value, float) for value in each.values()) for each in scores)
+
+
+def _are_costs(kept: Any) -> bool:
+    kinds = {"milliseconds": float, "parameters": int, "equivariance": str}
+    return isinstance(kept, dict) and all(isinstance(kept.get(name), kind) for name, kind in kinds.items())
 
 
 def _or_empty(value: Any, form: str) -> str:
@@ -263,13 +274,15 @@ def quality_against_time(board: Leaderboard) -> "Figure":
         if not runs:
             continue
         colour, dashes = model_style(entrant.name)
-        curves = [
-            (run.curve["cpu_seconds"], run.curve[f"val/{metric}"]) for run in runs if f"val/{metric}" in run.curve
-        ]
-        rounds = min((len(values) for _, values in curves), default=0)
+        known = ((run.curve.get("cpu_seconds"), run.curve.get(f"val/{metric}")) for run in runs)
+        curves = [(seconds, values) for seconds, values in known if seconds and values]
+        rounds = min((len(column) for curve in curves for column in curve), default=0)
         times = [fmean(seconds[i] for seconds, _ in curves) for i in range(rounds)]
         means = [scale * fmean(values[i] for _, values in curves) for i in range(rounds)]
-        last = fmean(run.result["cpu_seconds"] for run in runs), scale * fmean(run.score for run in runs)
+        last = (
+            fmean(run.result.get("cpu_seconds") or math.nan for run in runs),
+            scale * fmean(run.score for run in runs),
+        )
         axes.plot([*times, last[0]], [*means, last[1]], color=colour, linestyle=dashes, label=entrant.name)
         axes.plot(*last, "o", color=colour, markersize=4)
     axes.set(xlabel="processor seconds of training", title=f"{metric}{'' if scale == 1 else ', %'}")

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..errors import UsageError
+from ..data.importers.write import whole_folder
+from ..errors import UsageError, usage_errors
 from ..tasks import make_experiment, make_settings
+from ..tasks.experiment import Experiment
 from ..tasks.settings import Settings
 from ..training.run_folder import write_config, write_model
 
@@ -49,6 +51,7 @@ NAMES = {
     "encoder.mlp.": "encoder.net.",
     "decoder.encoder.mlp.": "decoder.encoder.net.",
 }
+CUBES_LAST = [*range(14), 15, 14, *range(16, 19)]
 TWICE = ("net.dspn.inner_obj.", "net.pe.")
 """Names of weights that are stored a second time, and of constants."""
 
@@ -59,28 +62,38 @@ def adopt(checkpoint: Path, out: Path) -> Settings:
     The folder can be evaluated, checked and reported as one of ours; iterations and data are those of the checkpoint.
     """
     arguments, state = _read(checkpoint)
-    if out.exists() and any(out.iterdir()):
-        raise UsageError(f"{out} is not empty: choose another --out")
     try:
         settings = settings_of(arguments)
-        experiment = make_experiment(settings)
-        model = experiment if settings.task == "autoencoding" else experiment.get_submodule(MODEL[settings.task])
-        wanted = model.state_dict()
+        with torch.device("meta"):  # no argument asks for memory before the weights are seen to fit
+            wanted = _model(make_experiment(settings)).state_dict()
         found = translated(state, settings)
         if wrong := [name for name in found if name not in wanted or wanted[name].shape != found[name].shape]:
-            raise UsageError(f"{checkpoint}: {wrong[0]} has no place in {settings.model} of {settings.task}")
+            raise UsageError(f"{wrong[0]} has no place in {settings.model} of {settings.task}")
         if missing := [name for name in wanted if name not in found and name not in ("encoder.mean", "encoder.std")]:
-            raise UsageError(f"{checkpoint} lacks {missing[0]} of {settings.model} of {settings.task}")
+            raise UsageError(f"it lacks {missing[0]} of {settings.model} of {settings.task}")
+        if wrong := [name for name, weight in found.items() if weight.is_complex() or not weight.isfinite().all()]:
+            raise UsageError(f"{wrong[0]} holds what is no finite number: did the training diverge?")
     except KeyError as error:
         raise UsageError(f"{checkpoint} lacks {error}: is it a checkpoint of the paper's authors?") from None
-    model.load_state_dict(found, strict=False)
-    write_config(settings, out)
-    write_model(experiment, out)
+    except UsageError as error:
+        raise UsageError(f"{checkpoint}: {error}") from None
+    except (IndexError, RuntimeError, TypeError, ValueError) as error:  # as of a weight without dimensions
+        raise UsageError(f"{checkpoint} is damaged ({str(error).splitlines()[0][:100]}): download it again") from None
+    experiment = make_experiment(settings)
+    _model(experiment).load_state_dict(found, strict=False)
+    with usage_errors(), whole_folder(out) as folder:
+        write_config(settings, folder)
+        write_model(experiment, folder)
     return settings
 
 
 MODEL = {"numbering": "model", "clevr": "predictor"}
 """Where the model is in an experiment."""
+
+
+def _model(experiment: Experiment) -> nn.Module:
+    place = MODEL.get(experiment.settings.task)
+    return experiment if place is None else experiment.get_submodule(place)
 
 
 def settings_of(arguments: Mapping[str, Any]) -> Settings:
@@ -140,12 +153,7 @@ def _of_decoder(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def translated(state: Mapping[str, Tensor], settings: Settings) -> dict[str, Tensor]:
     """Weights under our names and in our order."""
-    data, found = settings.data, {}
-    order: list[int] = []  # where a number of our element is in theirs
-    if settings.task == "numbering":
-        order = [*range(data.n, data.n + data.classes), *range(data.n)]
-    elif settings.task == "clevr":
-        order = [*range(14), 15, 14, *range(16, 19)]
+    found = {}
     for name, weight in state.items():
         if name.startswith(TWICE):
             continue
@@ -154,11 +162,10 @@ def translated(state: Mapping[str, Tensor], settings: Settings) -> dict[str, Ten
         if name.endswith("pool.weight"):
             weight = weight.flip(0)
         elif name == "decoder.init.sets":
-            weight = weight[0][:, order] if order else weight[0]
-        elif name == "decoder.encoder.net.0.weight" and order:
-            weight = torch.cat(
-                [half[:, order] for half in weight.chunk(2 if settings.net.relation else 1, dim=1)], dim=1
-            )
+            weight = reordered(weight[0], settings)
+        elif name == "decoder.encoder.net.0.weight":
+            halves = weight.chunk(2 if settings.net.relation else 1, dim=1)
+            weight = torch.cat([reordered(half, settings) for half in halves], dim=1)
         elif name.startswith("noise_"):
             weight = weight[0]
         if settings.net.relation:
@@ -167,13 +174,24 @@ def translated(state: Mapping[str, Tensor], settings: Settings) -> dict[str, Ten
     return found
 
 
+def reordered(elements: Tensor, settings: Settings) -> Tensor:
+    """Columns `[any, dim]` that belong to the numbers of an element, in our order."""
+    if settings.task == "numbering":  # classes come first
+        return elements.roll(-settings.data.n, dims=1)
+    return elements[:, CUBES_LAST] if settings.task == "clevr" else elements
+
+
 def _read(checkpoint: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not checkpoint.is_file():
         raise UsageError(f"there is no file {checkpoint}: download a checkpoint of the authors' runs")
     try:
         stored = torch.load(checkpoint, map_location="cpu", weights_only=True)
         arguments, state = dict(stored["hyper_parameters"]), dict(stored["state_dict"])
+        largest = checkpoint.stat().st_size
+        for name, weight in state.items():  # a small file can show one number a billion times
+            if weight.layout is not torch.strided or weight.nbytes > largest:
+                raise TypeError(f"{name} is no plain tensor")
     except Exception as error:  # a damaged file can be anything
-        reason = str(error).splitlines()[0][:100]
+        reason = (str(error) or type(error).__name__).splitlines()[0][:100]
         raise UsageError(f"{checkpoint} is not a Lightning checkpoint of tensors and plain values: {reason}") from None
     return arguments, state

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..files import replacing
+from ..training.run_folder import check_result
 from .executors import Processes, RayCluster, cores
 from .reproduce import make_plan
 from .scheduler import cheapest_first, clock, remaining, run_all
@@ -128,8 +129,11 @@ def read_kept(folder: Path) -> Kept:
             table = json.loads(path.read_text(encoding="utf-8"))
             runs = [run for cell in table["cells"] for run in cell["runs"] if run["status"] == "finished"]
             published = table["protocol"] == "published"
+            for run in runs:
+                run["metrics"] = {name: float(value) for name, value in run["metrics"].items() if value is not None}
+                check_result(run)
             found |= {(table["table"], run["name"]): run for run in runs if published}
-        except (ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise UsageError(f"{path} is not a table that --keep wrote: {str(error)[:100]}") from None
     return found
 

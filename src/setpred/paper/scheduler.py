@@ -118,10 +118,10 @@ class Display:
         self.console = Console(stderr=True)
         self.live = self.console.is_terminal
         self.bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             console=self.console,
             disable=not self.live,
         )
@@ -152,7 +152,7 @@ class Display:
         self.at[run.folder] = read_progress(run.folder).step
         self.lines[run.folder] = self.bars.add_task(self.name(run), total=run.length, note="starting")
         if not self.live:
-            self.console.print(f"{self.name(run)}: started", highlight=False, soft_wrap=True)
+            self.remark(f"{self.name(run)}: started")
 
     def progressed(self, run: Run, progress: trainings.Progress) -> None:
         if run.folder not in self.lines or not progress.step:

@@ -80,7 +80,7 @@ def as_json(comparison: Comparison) -> str:
         "notes": _notes(comparison),
         "cells": [{**_facts(row), "runs": [_run_facts(o) for o in row.outcomes]} for row in comparison.rows],
     }
-    return json.dumps(_without_nan(whole), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(without_nan(whole), indent=2, ensure_ascii=False) + "\n"
 
 
 WRITERS: dict[str, Callable[[Comparison], str]] = {".md": markdown, ".tex": latex, ".csv": as_csv, ".json": as_json}
@@ -213,13 +213,13 @@ def _run_facts(outcome: Any) -> dict[str, Any]:
     }
 
 
-def _without_nan(value: Any) -> Any:
+def without_nan(value: Any) -> Any:
     """NaN is not JSON: a number that is none becomes its name."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    return [_without_nan(item) for item in value] if isinstance(value, list) else value
+        return {key: without_nan(item) for key, item in value.items()}
+    return [without_nan(item) for item in value] if isinstance(value, list) else value
 
 
 def _escaped(text: str) -> str:

@@ -4,6 +4,7 @@ A folder holds `config.yaml`, `metrics.csv`, `checkpoints/`, `model.safetensors`
 model where it has one, and last of all `result.json`.
 """
 
+import math
 import os
 import platform
 import subprocess
@@ -30,12 +31,16 @@ from ..tasks.experiment import Experiment
 from ..tasks.old_spellings import read_settings, renamed
 from ..tasks.settings import NAMES, Settings, changed, flatten, to_dict
 from ..tasks.task import find_task, make_experiment, refuse_idle
-from ..values import read_json, read_yaml
+from ..values import check_finite, read_json, read_yaml
 
 HARMLESS = ("trainer.accelerator", "trainer.devices", "trainer.nodes", "trainer.logger", "trainer.memory")
 """Where and how a run is computed and watched, not what it computes."""
 OF_TRAINING = ("net.pool", "net.relation", "net.shared", "net.weights", "optim.", "adjoint", "data.train")
 """Of a finished run these change nothing, or what its weights mean."""
+
+
+COUNTED, COUNTED_LATELY = ("steps", "seconds"), ("cpu_seconds", "peak_megabytes")
+"""What a result counts besides its metrics; results of earlier versions lack some of it."""
 
 
 def load_run(run: Path, overrides: dict[str, Any] | None = None) -> tuple[Settings, Experiment]:
@@ -156,14 +161,24 @@ def read_result(run: Path) -> dict[str, Any]:
     path = run / "result.json"
     try:
         result = read_json(path.read_bytes())
-        values = result["metrics"].values()
-        if not all(value is None or isinstance(value, int | float) for value in values):
-            raise TypeError("metrics holds what is no number")
+        check_result(result)
     except FileNotFoundError:
         raise UsageError(f"{run} holds no result.json: the run has not finished, go on with --resume") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} is damaged: {str(error)[:200]}") from None
     return result
+
+
+def check_result(result: dict[str, Any]) -> None:
+    """Raise unless what a result counts and measures are numbers; a metric may be missing, or none that is finite."""
+    for name in COUNTED:
+        check_finite(name, result[name])
+    for name in COUNTED_LATELY:
+        if result.get(name) is not None:
+            check_finite(name, result[name])
+    for name, value in result["metrics"].items():
+        if value is not None and not (isinstance(value, float) and not math.isfinite(value)):
+            check_finite(name, value)
 
 
 def resumed_as_asked(settings: Settings, asked: Mapping[str, Any], run: Path) -> Settings:
