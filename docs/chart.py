@@ -64,13 +64,18 @@ def losses(axes: Any) -> None:
     """Autoencoding, as published and as we recommend."""
     found = runpy.run_path(str(ROOT / "docs" / "figures" / "autoencoding_losses.py"))
     sizes, values = found["SIZES"], found["losses"]()
-    looks = {
+    marker_styles = {
         "published": {"marker": "D", "mfc": PAPER, "mec": INK},
         "ours, recommended recipe": {"marker": "o", "color": BLUE},
     }
-    for name, look in looks.items():
+    for name, marker_style in marker_styles.items():
         axes.plot(
-            [values[name][size] for size in sizes], range(len(sizes)), linestyle="", label=name, markersize=7, **look
+            [values[name][size] for size in sizes],
+            range(len(sizes)),
+            linestyle="",
+            label=name,
+            markersize=7,
+            **marker_style,
         )
     axes.set_yticks(range(len(sizes)), [f"n={n}, d={d}" for n, d in sizes])
     axes.set(xscale="log", title="Sets rebuilt: loss", ylim=(len(sizes) - 0.2, -0.5))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from trust import pytest_addoption, pytest_configure, tally  # noqa: F401
+from trust import note, pytest_addoption, pytest_configure  # noqa: F401
 
 settings.register_profile("setpred", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("setpred")

@@ -11,11 +11,11 @@ SET_EQUIVARIANT = ("deepsets", "transformer")
 
 
 @pytest.mark.nightly
-def test_the_demo_separates_the_models(tmp_path, tally):
+def test_the_demo_separates_the_models(tmp_path, note):
     page = demo(tmp_path / "demo")
     results = {name: json.loads((tmp_path / "demo" / name / "result.json").read_text()) for name in LINES}
     right = {name: results[name]["metrics"]["accuracy"] for name in LINES if name != "points"}
-    tally("sets right", right)
+    note("sets right", right)
     assert right["idspn"] > 0.95
     assert all(right[name] == 0 for name in SET_EQUIVARIANT)
     verdicts = {name: check_run(tmp_path / "demo" / name) for name in ("idspn", "dspn", *SET_EQUIVARIANT)}

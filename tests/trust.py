@@ -26,13 +26,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def tally(request: pytest.FixtureRequest) -> Callable[[str, Any], None]:
-    """`tally("kills of a training", 50)` notes what a test did, in numbers or plain JSON values."""
+def note(request: pytest.FixtureRequest) -> Callable[[str, Any], None]:
+    """`note("kills of a training", 50)` notes what a test did, in numbers or plain JSON values."""
 
-    def note(name: str, count: Any) -> None:
+    def append(name: str, count: Any) -> None:
         request.node.user_properties.append((name, count))
 
-    return note
+    return append
 
 
 class Record:

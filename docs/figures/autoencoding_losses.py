@@ -32,10 +32,16 @@ def losses() -> dict[str, dict[tuple[int, int], float]]:
 
 def draw() -> Figure:
     figure, axes = panel(width=5.2, height=3.0)
-    looks = ({"marker": "D", "mfc": PAPER, "mec": INK}, {"marker": "o", "color": GREY}, {"marker": "o", "color": BLUE})
-    for (name, found), look in zip(losses().items(), looks, strict=True):
+    marker_styles = (
+        {"marker": "D", "mfc": PAPER, "mec": INK},
+        {"marker": "o", "color": GREY},
+        {"marker": "o", "color": BLUE},
+    )
+    for (name, found), marker_style in zip(losses().items(), marker_styles, strict=True):
         places = [place for place, size in enumerate(SIZES) if size in found]
-        axes.plot([found[SIZES[place]] for place in places], places, linestyle="", markersize=8, label=name, **look)
+        axes.plot(
+            [found[SIZES[place]] for place in places], places, linestyle="", markersize=8, label=name, **marker_style
+        )
     axes.set_yticks(range(len(SIZES)), [f"n = {n}, d = {d}" for n, d in SIZES])
     axes.set(xscale="log", title="Loss of iDSPN with momentum, lower is better", ylim=(len(SIZES) - 0.6, -0.4))
     legend_below(figure, axes, columns=3)

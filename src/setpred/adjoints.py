@@ -49,7 +49,7 @@ class Unrolled(Adjoint):
 
 
 class Implicit(Adjoint):
-    """Differentiate the solution, not the way to it: constant memory, and the solver may be anything."""
+    """Differentiate the solution, not the iterations: constant memory, and the solver may be anything."""
 
     def run(self, descent: Descent, steps: int) -> Tensor:
         descent.run(steps - 1)
@@ -168,7 +168,7 @@ def minimal_residual(product: Callable[[Tensor], Tensor], v: Tensor, steps: int)
     eps = torch.finfo(v.dtype).eps
     left = length = _dot(v, v).sqrt()  # of the residual, and of v
     basis, before = v / torch.where(length > 0, length, 1.0), torch.zeros_like(v)
-    u, way, way_before = torch.zeros_like(v), torch.zeros_like(v), torch.zeros_like(v)
+    u, direction, last_direction = torch.zeros_like(v), torch.zeros_like(v), torch.zeros_like(v)
     zero = torch.zeros_like(length)
     cos, sin, coupling, below, beyond, steepest = zero - 1, zero, zero, zero, zero, zero
     go = (length > 0) & length.isfinite()
@@ -188,9 +188,11 @@ def minimal_residual(product: Callable[[Tensor], Tensor], v: Tensor, steps: int)
         go = go & ~flat & (left > eps * length)
         safe = torch.where(go, size, 1.0)
         cos, sin = pivot / safe, coupling / safe
-        way, way_before = (basis - above_that * way_before - above * way) / safe, way
-        go = go & (cos.abs() * _dot(way, way).sqrt() * eps**0.5 * steepest < 1)  # else it is mostly rounding
-        u = u + torch.where(go, cos * left * way, 0.0)
+        direction, last_direction = (basis - above_that * last_direction - above * direction) / safe, direction
+        go = go & (
+            cos.abs() * _dot(direction, direction).sqrt() * eps**0.5 * steepest < 1
+        )  # else it is mostly rounding
+        u = u + torch.where(go, cos * left * direction, 0.0)
         left = torch.where(go, sin * left, left)
         go = go & (coupling > eps**0.5 * steepest)  # else nothing but rounding would follow
         before, basis = basis, image / torch.where(go, coupling, 1.0)

@@ -1,4 +1,4 @@
-"""What a decoder is built from and asked for, checked: every mistake is one line that says what to do."""
+"""Checks of what a decoder is built from and called with: every error is one line that says what to do."""
 
 from numbers import Integral
 from typing import Any
@@ -41,16 +41,16 @@ def checked_shape(encoder: nn.Module, size: int | None, dim: int | None) -> tupl
     """Elements of a set and numbers in an element, as given or as the encoder's attributes of these names say."""
     shape = []
     for name, given in (("size", size), ("dim", dim)):
-        said = getattr(encoder, name, None)
-        said = said if isinstance(said, Integral) else None
-        number = said if given is None else given
+        own = getattr(encoder, name, None)
+        own = own if isinstance(own, Integral) else None
+        number = own if given is None else given
         if number is None:
             raise ValueError(f"{type(encoder).__name__} does not say its {name}: pass {name}= to the decoder")
         if not isinstance(number, Integral) or number < 1:
             raise ValueError(f"{name} is {number!r}: a set needs at least one element of one number")
-        if said is not None and said != number and hasattr(encoder, "size") and hasattr(encoder, "dim"):
+        if own is not None and own != number and hasattr(encoder, "size") and hasattr(encoder, "dim"):
             raise ValueError(
-                f"the encoder is built for {name}={said}, the decoder for {name}={number}: leave it out, "
+                f"the encoder is built for {name}={own}, the decoder for {name}={number}: leave it out, "
                 "the encoder says it"
             )
         shape.append(int(number))

@@ -28,8 +28,8 @@ app = typer.Typer(
 app.registered_commands += train_app.registered_commands  # the first in the list of commands
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"setpred {__version__}")
         raise typer.Exit
 
@@ -37,7 +37,7 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def every_command(
     shown: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version and exit.")
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """What all commands have in common."""
@@ -166,7 +166,7 @@ def reproduce(
     """Train any part of a published table, and print our results beside the published mean ± std.
 
     Settings such as optim.lr=3e-4 depart from the published protocol. Repeat a setting to sweep it; each value gets its
-    own table. With all, the whole paper is trained for the time of --within, and what stands of it is printed.
+    own table. With all, the whole paper is trained for the time of --within; the command prints how much of it is done.
     """
     with loading():
         from .paper.coverage import keep_paper, read_duration, run_paper

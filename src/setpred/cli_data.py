@@ -119,7 +119,7 @@ def inspect(
     for name, sizes in found.sizes.items():
         _remark(f"{name}: {sizes.total():,} examples, {_range(sizes)} objects each")
     for note in found.notes:
-        _remark(f"look: {note}")
+        _remark(f"check: {note}")
     _remark(f"schema ({'of schema.yaml' if written.exists() else 'inferred'}):")
     typer.echo(schema_text(schema).rstrip())
     if write and written.exists():

@@ -89,15 +89,15 @@ def train(
         from .tasks.task import as_named, find_task, make_settings, usual_model
         from .training.run import speaks
         from .training.run import train as run_training
-        from .training.run_folder import read_config, resumed_as_asked
+        from .training.run_folder import read_config, settings_to_resume
 
     changes = parse_overrides(overrides or [])
     trained, size = model or usual_model(task, preset or "small"), preset or "small"
     folder = out or Path("runs") / f"{Path(os.path.abspath(task)).name}-{trained}-{size}-seed{seed or 0}"
     if resume and (folder / "config.yaml").exists():
         options = {"model": model, "preset": preset, "seed": seed}
-        asked = as_named(task) | {name: value for name, value in options.items() if value is not None} | changes
-        settings = resumed_as_asked(read_config(folder), asked, folder)
+        requested = as_named(task) | {name: value for name, value in options.items() if value is not None} | changes
+        settings = settings_to_resume(read_config(folder), requested, folder)
     else:
         settings = make_settings(task, model, preset or "small", seed or 0, changes)
     summary = find_task(settings.task).summary
@@ -142,10 +142,10 @@ def evaluate(
         from .training.run_folder import read_config
 
     changes = parse_overrides(words or [])
-    asked = changes.pop("steps", None)
+    requested = changes.pop("steps", None)
     settings = read_config(run)
     if not find_task(settings.task).iterates(settings.model):
-        if asked is not None:
+        if requested is not None:
             raise UsageError(f"{settings.model} has no iterations: evaluate it without steps=")
         rows = {"test": run_evaluation(run, changes)}
     else:
@@ -153,7 +153,7 @@ def evaluate(
             if key in changes:
                 raise UsageError(f"{key} is not changed this way: evaluate with steps={changes[key]}")
         usual = build_part("solver", settings.solver).iterations()
-        counts = [usual] if asked is None else _whole_numbers(asked)
+        counts = [usual] if requested is None else _whole_numbers(requested)
         rows = {str(count): run_evaluation(run, {**changes, "solver.eval_steps": count}) for count in counts}
     if as_json:
         typer.echo(json.dumps(rows))

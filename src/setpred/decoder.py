@@ -232,8 +232,8 @@ class SetDecoder(Pretrained):
         if trace:
             recorder(sets, loss, grad)
         clipped = descent.clipped / descent.taken.clamp(min=1)
-        way = recorder.trace(steps) if trace else None
-        return Solution(sets, loss, descent.loss, set_norm(grad), clipped, ~fine, torch.zeros_like(fine), way)
+        trajectory = recorder.trace(steps) if trace else None
+        return Solution(sets, loss, descent.loss, set_norm(grad), clipped, ~fine, torch.zeros_like(fine), trajectory)
 
     def _rescue(
         self, problem: Objective, start: Tensor, steps: int, trace: bool, evaluate: bool, fine: Tensor
@@ -253,12 +253,12 @@ class SetDecoder(Pretrained):
 
         descent.watch = watch
         descent.run(steps)
-        way = recorder.trace(steps) if trace else None
+        trajectory = recorder.trace(steps) if trace else None
         sets = best.sets
         if lost.all():  # then a loss still needs something to back-propagate to: sums of nothing, whose gradient is 0
             sets = sets + sum(source.flatten()[:0].sum() for source in _differentiated(problem, start))
         clipped, yes = descent.clipped / descent.taken.clamp(min=1), lost[lost]
-        parts = [(lost, Solution(sets, best.loss, best.loss, best.grad_norm, clipped, yes, ~yes, way))]
+        parts = [(lost, Solution(sets, best.loss, best.loss, best.grad_norm, clipped, yes, ~yes, trajectory))]
         if fine.any():
             survivors = self._minimise(problem.select(fine), start[fine], steps, trace, evaluate)
             parts.append((fine, survivors))
@@ -293,6 +293,6 @@ class DSPN(SetDecoder):
 
 
 def _differentiated(problem: Objective, start: Tensor) -> list[Tensor]:
-    """All that a gradient of the solution may be asked for by."""
+    """Tensors that the solution can be differentiated with respect to."""
     tensors = (problem.z, problem.values, start, *problem.encoder.parameters())
     return [t for t in tensors if t is not None and t.requires_grad]

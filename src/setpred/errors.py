@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 
 class UsageError(ValueError):
-    """What was asked for cannot be done; the message is for the person who asked."""
+    """A request that cannot be fulfilled; the message is for the person who made it."""
 
 
 class ExampleError(ValueError):
@@ -19,7 +19,7 @@ class ExampleError(ValueError):
 
 @contextmanager
 def usage_errors(what: str = "") -> Iterator[None]:
-    """Errors that the library raises in here are the user's to mend, each a line; `what` says what was tried."""
+    """Turn a `ValueError` of the library into a `UsageError` of one line, which may begin with `what` was tried."""
     try:
         yield
     except UsageError:

@@ -122,7 +122,7 @@ class LearnedInit(Init):
 
 
 class GuessedInit(Init):
-    """A first guess, made from z by a small network, so that the descent has a shorter way to go.
+    """A first guess, made from z by a small network, so that the descent begins nearer to the answer.
 
     An implicit gradient does not reach it, so it learns from a loss of its own, to be added to that of the sets. That
     loss ends at the guess: z is made for the descent alone.

@@ -92,8 +92,8 @@ def select(schema: Schema, raw: Tensor, apart: Tensor | float = 0.0) -> Tensor:
         near = (at.unsqueeze(2) - at.unsqueeze(1)).square().sum(-1) < apart**2  # [batch, candidates, candidates]
         kept = torch.ones_like(raw[..., 0], dtype=torch.bool)
         for i in range(1, candidates):
-            said = (near[:, i, :i] & kept[:, :i]).any(1, keepdim=True)
-            kept = torch.cat([kept[:, :i], ~said, kept[:, i + 1 :]], dim=1)
+            repeats = (near[:, i, :i] & kept[:, :i]).any(1, keepdim=True)
+            kept = torch.cat([kept[:, :i], ~repeats, kept[:, i + 1 :]], dim=1)
         raw = torch.cat([raw[..., :-1], raw[..., -1:] - REPEATED * ~kept.unsqueeze(-1)], dim=-1)
     sets = schema.activate(with_score_in_place(schema, _likeliest(raw, size)))
     return F.pad(sets, (0, 0, 0, schema.size - size))

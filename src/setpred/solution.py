@@ -41,7 +41,7 @@ class Solution:
         diverged: whether its iterates left the finite numbers, or its inner loss blew up, `[batch]`; `sets` then holds
             its best finite iterate.
         restarted: whether its inner loss made the decoder start it again, `[batch]`.
-        trace: the iterates, if asked for.
+        trace: the iterates, if requested.
     """
 
     sets: Tensor

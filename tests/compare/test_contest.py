@@ -120,7 +120,7 @@ def test_a_recommended_model_takes_part_once(points, tmp_path):
 
 
 @pytest.mark.nightly
-def test_a_comparison_that_is_killed_again_and_again_ends_all_the_same(points, tmp_path, tally):
+def test_a_comparison_that_is_killed_again_and_again_ends_all_the_same(points, tmp_path, note):
     words = [sys.executable, "-m", "setpred", "compare", "points", "--models", "mlp,idspn", *BUDGET, "--out", "out"]
     rng = random.Random(0)
     for _ in range(6):
@@ -129,7 +129,7 @@ def test_a_comparison_that_is_killed_again_and_again_ends_all_the_same(points, t
         process.kill()
         process.wait()
         time.sleep(1)  # its trainings end with it
-    tally("kills of a comparison", 6)
+    note("kills of a comparison", 6)
     assert subprocess.run(words, cwd=tmp_path, capture_output=True).returncode == 0
     (board,) = (tmp_path / "out").glob("*.json")
     rows = json.loads(board.read_text(encoding="utf-8"))["rows"]

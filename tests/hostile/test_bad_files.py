@@ -24,13 +24,13 @@ def fuzzed(cases: int, seed: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("cases", [pytest.param(25, id="few"), pytest.param(900, id="many", marks=pytest.mark.nightly)])
-def test_damaged_files_are_read_or_refused(cases, tally):
+def test_damaged_files_are_read_or_refused(cases, note):
     report = fuzzed(cases, seed=cases)
     wrong = [line for counts in report["readers"].values() for line in counts["wrong"]]
     assert not wrong, "\n".join(wrong)
-    tally("cases", sum(counts["cases"] for counts in report["readers"].values()))
-    tally("refused", {name: counts["refused"] for name, counts in report["readers"].items()})
-    tally("largest memory in MB", report["peak_mb"])
+    note("cases", sum(counts["cases"] for counts in report["readers"].values()))
+    note("refused", {name: counts["refused"] for name, counts in report["readers"].items()})
+    note("largest memory in MB", report["peak_mb"])
 
 
 def test_a_configuration_cannot_ask_for_memory(tmp_path):

@@ -27,16 +27,16 @@ FUZZ = Path(__file__).with_name("command_fuzz.py")
         pytest.param(5_000, [], id="many", marks=pytest.mark.nightly),
     ],
 )
-def test_commands_on_damaged_files_are_done_or_refused(cases, names, tally):
+def test_commands_on_damaged_files_are_done_or_refused(cases, names, note):
     words = [sys.executable, str(FUZZ), str(cases), str(cases), *names]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=3600)
     assert done.returncode == 0, done.stderr[-2000:]
     report = json.loads(done.stdout)
     assert not report["wrong"], "\n".join(report["wrong"])
     for outcome in ("done", "refused"):
-        tally(outcome, report[outcome])
+        note(outcome, report[outcome])
     assert sum(sum(report[outcome].values()) for outcome in ("done", "refused")) == cases
-    tally("largest memory in MB", report["peak_mb"])
+    note("largest memory in MB", report["peak_mb"])
 
 
 @pytest.fixture(scope="module")

@@ -39,9 +39,9 @@ def peak_mb(folder, count):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 @pytest.mark.nightly
-def test_predict_takes_constant_memory(tmp_path, tally):
+def test_predict_takes_constant_memory(tmp_path, note):
     tiny_predictor().save_pretrained(tmp_path / "saved")
     peaks = {count: round(peak_mb(tmp_path, count), 1) for count in (10_000, 100_000)}
-    tally("vectors", list(peaks))
-    tally("largest memory in MB", list(peaks.values()))
+    note("vectors", list(peaks))
+    note("largest memory in MB", list(peaks.values()))
     assert peaks[100_000] <= 1.05 * peaks[10_000]

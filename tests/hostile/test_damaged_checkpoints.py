@@ -45,8 +45,8 @@ def test_a_damaged_checkpoint_is_told_in_a_line(tmp_path, name):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", TASKS)
-def test_many_damaged_checkpoints(tmp_path, name, tally):
-    tally(f"damaged {name}", outcomes(tmp_path, name, cases=300))
+def test_many_damaged_checkpoints(tmp_path, name, note):
+    note(f"damaged {name}", outcomes(tmp_path, name, cases=300))
 
 
 @pytest.mark.parametrize(

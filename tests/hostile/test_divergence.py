@@ -31,8 +31,8 @@ def test_what_diverged_is_in_the_logged_diagnostics():
 
 
 @pytest.mark.nightly
-def test_no_seed_is_lost_with_the_guard(tally):
+def test_no_seed_is_lost_with_the_guard(note):
     table = measure(seeds=8)
-    tally("of 8 seeds", table)
+    note("of 8 seeds", table)
     assert all(end["survived"] == 8 for name, end in table.items() if name.endswith(", guarded"))
     assert any(end["survived"] < 8 for name, end in table.items() if name.endswith(", not guarded"))

@@ -71,7 +71,7 @@ CONSTRAINTS: dict[str, Callable[[Case], sp.constraints.Constraint]] = {
 
 @pytest.mark.parametrize("count", CASES)
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers_make_no_nan_and_hide_none(name, count, tally):
+def test_layers_make_no_nan_and_hide_none(name, count, note):
     def prove(case: Case) -> None:
         sets, mask = case.sets, case.mask
         out = LAYERS[name](case, sets, mask).flatten(1)
@@ -81,7 +81,7 @@ def test_layers_make_no_nan_and_hide_none(name, count, tally):
         assert out[tame].isfinite().all()
         assert out[seen.isnan().any(1)].isnan().any(1).all()
 
-    tally("cases", tried(count, prove))
+    note("cases", tried(count, prove))
 
 
 NETWORKS: dict[str, Callable[[Case], torch.nn.Module]] = {
@@ -97,7 +97,7 @@ NETWORKS: dict[str, Callable[[Case], torch.nn.Module]] = {
 
 @pytest.mark.parametrize("count", CASES)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_padding_reaches_neither_results_nor_gradients(name, count, tally):
+def test_padding_reaches_neither_results_nor_gradients(name, count, note):
     def prove(case: Case) -> None:
         mask = case.exists
         if name == "BiLSTM":  # which refuses sets without elements
@@ -113,12 +113,12 @@ def test_padding_reaches_neither_results_nor_gradients(name, count, tally):
         for one, other in zip(*results, strict=True):
             assert torch.equal(one, other)
 
-    tally("cases", tried(count, prove))
+    note("cases", tried(count, prove))
 
 
 @pytest.mark.parametrize("count", CASES)
 @pytest.mark.parametrize("name", CONSTRAINTS)
-def test_projections_end_where_they_should(name, count, tally):
+def test_projections_end_where_they_should(name, count, note):
     def prove(case: Case) -> None:
         constraint, sets = CONSTRAINTS[name](case), case.sets.requires_grad_()
         out = constraint(sets)
@@ -137,7 +137,7 @@ def test_projections_end_where_they_should(name, count, tally):
         (grad,) = torch.autograd.grad(out[usual].sum(), sets)
         assert grad[usual].isfinite().all()
 
-    tally("cases", tried(count, prove))
+    note("cases", tried(count, prove))
 
 
 # What judges or predicts.
@@ -341,7 +341,7 @@ JUDGES: dict[str, Callable[[Case], list[Tensor]]] = {
 
 @pytest.mark.parametrize("count", CASES)
 @pytest.mark.parametrize("name", JUDGES)
-def test_judges_give_finite_results_or_a_sentence(name, count, tally):
+def test_judges_give_finite_results_or_a_sentence(name, count, note):
     refused = 0
 
     def prove(case: Case) -> None:
@@ -355,5 +355,5 @@ def test_judges_give_finite_results_or_a_sentence(name, count, tally):
         for result in results:
             assert result.isfinite().all()
 
-    tally("cases", tried(count, prove))
-    tally("refused", refused)
+    note("cases", tried(count, prove))
+    note("refused", refused)

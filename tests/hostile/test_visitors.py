@@ -63,7 +63,7 @@ async def crowd(address, pid):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 @pytest.mark.nightly
-def test_fifty_visitors_for_five_minutes(tally):
+def test_fifty_visitors_for_five_minutes(note):
     command = [sys.executable, "-m", "setpred", "play", "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -74,9 +74,9 @@ def test_fifty_visitors_for_five_minutes(tally):
         finally:
             server.terminate()
     settled = memory[len(memory) // 5 :]
-    tally("visitors", VISITORS)
-    tally("answers, none of them an error", len(seconds))
+    note("visitors", VISITORS)
+    note("answers, none of them an error", len(seconds))
     for name, share in (("median", 0.5), ("p95", 0.95), ("p99", 0.99)):
-        tally(f"{name} of the answers in ms", round(1000 * seconds[int(share * len(seconds))]))
-    tally("memory of the server in MB, after a minute and at the end", [round(settled[0]), round(settled[-1])])
+        note(f"{name} of the answers in ms", round(1000 * seconds[int(share * len(seconds))]))
+    note("memory of the server in MB, after a minute and at the end", [round(settled[0]), round(settled[-1])])
     assert settled[-1] <= 1.1 * settled[0]

@@ -45,7 +45,7 @@ def kill_a_machine(cluster, runs):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kill", [kill_a_worker, kill_a_machine])
-def test_what_dies_is_replaced_and_the_results_are_those_of_one_machine(kill, tmp_path, monkeypatch, tally):
+def test_what_dies_is_replaced_and_the_results_are_those_of_one_machine(kill, tmp_path, monkeypatch, note):
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     cluster_utils = pytest.importorskip("ray.cluster_utils", reason="the extra `ray` is not installed")
     cluster = cluster_utils.Cluster(
@@ -66,8 +66,8 @@ def test_what_dies_is_replaced_and_the_results_are_those_of_one_machine(kill, tm
         weights, expected = load_file(theirs.folder / "model.safetensors"), load_file(ours.folder / "model.safetensors")
         assert all(torch.equal(weights[name], expected[name]) for name in expected)
         assert read_result(theirs.folder)["metrics"] == read_result(ours.folder)["metrics"]
-    tally("runs on a Ray cluster of two nodes", len(there))
-    tally("Ray workers killed" if kill is kill_a_worker else "Ray nodes killed", 1)
+    note("runs on a Ray cluster of two nodes", len(there))
+    note("Ray workers killed" if kill is kill_a_worker else "Ray nodes killed", 1)
 
 
 def test_an_address_at_which_no_cluster_is_gets_one_line(tmp_path):

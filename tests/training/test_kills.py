@@ -52,26 +52,26 @@ def assert_same_run(ours, theirs):
     assert not list(ours.rglob("*.tmp"))
 
 
-def check_training(task, kills, tmp_path, tally):
+def check_training(task, kills, tmp_path, note):
     report = lives(command="train", task=task, settings=TASKS[task], kills=kills, seed=0, root=str(tmp_path))
     for folder in report["killed"]:
         assert_same_run(Path(folder), Path(report["whole"]))
     for how, count in report["kills"].items():
-        tally(f"kills of a training, {how}", count)
+        note(f"kills of a training, {how}", count)
 
 
-def test_a_training_killed_a_few_times_ends_as_if_it_had_not_been(tmp_path, tally):
-    check_training("numbering", 6, tmp_path, tally)
+def test_a_training_killed_a_few_times_ends_as_if_it_had_not_been(tmp_path, note):
+    check_training("numbering", 6, tmp_path, note)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("task", TASKS)
-def test_a_training_killed_fifty_times_ends_as_if_it_had_not_been(tmp_path, task, tally):
-    check_training(task, 50, tmp_path, tally)
+def test_a_training_killed_fifty_times_ends_as_if_it_had_not_been(tmp_path, task, note):
+    check_training(task, 50, tmp_path, note)
 
 
 @pytest.mark.nightly
-def test_a_reproduction_killed_fifty_times_ends_as_if_it_had_not_been(tmp_path, tally):
+def test_a_reproduction_killed_fifty_times_ends_as_if_it_had_not_been(tmp_path, note):
     words = [*CELL, *(f"{key}={value}" for key, value in TINY.items() if key not in ("data.n",))]
     report = lives(command="reproduce", task="autoencoding", words=words, kills=50, seed=0, root=str(tmp_path))
     runs = [result.parent for result in Path(report["whole"]).rglob("result.json")]
@@ -79,4 +79,4 @@ def test_a_reproduction_killed_fifty_times_ends_as_if_it_had_not_been(tmp_path, 
     for folder in report["killed"]:
         for run in runs:
             assert_same_run(Path(folder) / run.relative_to(report["whole"]), run)
-    tally("kills of reproduce with two runs under way", sum(report["kills"].values()))
+    note("kills of reproduce with two runs under way", sum(report["kills"].values()))

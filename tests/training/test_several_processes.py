@@ -183,7 +183,7 @@ def launched(how, out):
         pytest.param("SLURM variables", marks=pytest.mark.nightly),
     ],
 )
-def test_a_training_on_two_devices_is_that_on_one(tmp_path, how, tally):
+def test_a_training_on_two_devices_is_that_on_one(tmp_path, how, note):
     processes = launched(how, tmp_path / "two")
     train(make_settings("numbering", "idspn", "quick", 0, TINY), tmp_path / "one", quiet=True)
     assert [process.wait(300) for process in processes] == [0] * len(processes)
@@ -193,7 +193,7 @@ def test_a_training_on_two_devices_is_that_on_one(tmp_path, how, tally):
     ours, theirs = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
     for name, weight in ours.items():
         torch.testing.assert_close(theirs[name], weight, rtol=0, atol=1e-4, msg=name)
-    tally(f"trainings by two processes started by {how}", 1)
+    note(f"trainings by two processes started by {how}", 1)
 
 
 def test_a_run_goes_on_with_another_number_of_devices_but_not_with_other_data(tmp_path):

@@ -18,7 +18,7 @@ def may_mount() -> bool:
 
 
 @pytest.mark.skipif(not may_mount(), reason="this system lets no one mount a small disk to fill (unshare, tmpfs)")
-def test_training_on_a_full_or_read_only_disk_says_so_and_goes_on_where_there_is_room(tmp_path, tally):
+def test_training_on_a_full_or_read_only_disk_says_so_and_goes_on_where_there_is_room(tmp_path, note):
     script = Path(__file__).with_name("full_disk.py")
     command = [*NAMESPACE, sys.executable, str(script), str(tmp_path)]
     ended = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
@@ -42,4 +42,4 @@ def test_training_on_a_full_or_read_only_disk_says_so_and_goes_on_where_there_is
     said, left = report["rendered"]
     assert said.endswith(f"images-64.npy cannot be written (No space left on device): {hint}")
     assert left == []
-    tally("trainings on a full disk, on a read-only disk", [1, 2])
+    note("trainings on a full disk, on a read-only disk", [1, 2])

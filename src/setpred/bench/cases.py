@@ -1,4 +1,4 @@
-"""What is measured: the paper's settings, each with several ways to do the same work.
+"""What is measured: the paper's settings, each with several implementations of the same work.
 
 `floor` is the matrix products of the inner loop alone, back to back, each by the library that is fastest at it; `mm` is
 all of them by `torch.mm`. `ours` is this package. `naive` is the loop as one
@@ -155,7 +155,7 @@ class NaiveDecoder(nn.Module):
         return sets.detach() + (step - step.detach())
 
     def unrolled(self, z: Tensor, steps: int) -> Tensor:
-        """DSPN: plain gradient descent with the whole way in the graph."""
+        """DSPN: plain gradient descent with every iteration in the graph."""
         sets = self.project(0.1 * torch.randn(len(z), self.size, self.dim, device=z.device)).requires_grad_()
         for _ in range(steps):
             (grad,) = torch.autograd.grad(self.loss(sets, z), sets, create_graph=True)

@@ -12,25 +12,25 @@ from torch.utils._pytree import tree_leaves
 
 
 def interleaved(
-    ways: Mapping[str, Callable[[], Any]], seconds: float, wait: Callable[[], Any] = lambda: None
+    variants: Mapping[str, Callable[[], Any]], seconds: float, wait: Callable[[], Any] = lambda: None
 ) -> dict[str, float]:
-    """The median time of each way in milliseconds.
+    """The median time of each variant in milliseconds.
 
-    The ways run in turn until the time is up, so that a noisy machine hurts all alike. `wait` returns when a device has
-    done what it was asked for.
+    The variants run in turn until the time is up, so that a noisy machine hurts all alike. `wait` returns when
+    a device has finished its work.
 
     >>> sorted(interleaved({"a": lambda: None, "b": lambda: None}, seconds=0.01))
     ['a', 'b']
     """
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for way in ways.values():
-        way()  # compiles and warms the caches
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    for variant in variants.values():
+        variant()  # compiles and warms the caches
     wait()
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(next(iter(times.values()))) < 3:
-        for name, way in ways.items():
+        for name, variant in variants.items():
             started = time.perf_counter()
-            way()
+            variant()
             wait()
             times[name].append(time.perf_counter() - started)
     return {name: 1000 * statistics.median(found) for name, found in times.items()}
@@ -45,12 +45,12 @@ def peak_bytes(work: Callable[[], Any]) -> int:
     >>> peak_bytes(lambda: torch.zeros(1000).sum())
     4004
     """
-    with _Tally() as tally:
+    with _PeakMemory() as memory:
         work()
-    return tally.peak
+    return memory.peak
 
 
-class _Tally(TorchDispatchMode):
+class _PeakMemory(TorchDispatchMode):
     """Counts each new storage once, until it is freed."""
 
     def __init__(self) -> None:

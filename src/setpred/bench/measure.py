@@ -24,11 +24,11 @@ from .cases import CASES, Case, Workload
 from .floor import image_step
 from .instruments import interleaved, peak_bytes
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 QUICK_CASES = [replace(CASES[1], batch=64), replace(CASES[5], batch=16)]
 
 
-def measure(quick: bool = False, say: Say = lambda line: None, device: str = "cpu") -> dict[str, Any]:
+def measure(quick: bool = False, say: Report = lambda line: None, device: str = "cpu") -> dict[str, Any]:
     """All figures as one JSON-ready table; `say` gets a line as each is there.
 
     On a device other than the CPU: inner loops and training steps.
@@ -157,16 +157,16 @@ def first_call(fresh: bool) -> dict[str, float]:
         return {"compiling": seconds(cache), "cached": seconds(cache)}
 
 
-def growth(seconds: float, say: Say) -> list[dict[str, Any]]:
+def growth(seconds: float, say: Report) -> list[dict[str, Any]]:
     """How the inner loop grows with the size of the set, the element and the batch."""
     base = Case("", size=8, dim=8, hidden=256, batch=32)
-    ways = {
+    variants = {
         "size": [replace(base, size=n) for n in (1, 4, 16, 64, 128, 256, 512, 1024)],
         "dim": [replace(base, dim=d) for d in (1, 4, 16, 64, 256)],
         "batch": [replace(base, batch=b) for b in (1, 8, 64, 512, 4096)],
     }
     rows = []
-    for name, cases in ways.items():
+    for name, cases in variants.items():
         for case in cases:
             loops = Workload(replace(case, name=f"{name}={getattr(case, name)}")).inner_loops(10)
             ms = interleaved({name: loops[name] for name in ("floor", "ours")}, seconds)

@@ -34,8 +34,8 @@ def to_onnx(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Te
     Its outputs are `sets` and, of models with a decoder, `diverged` [batch]: there the inner optimisation left the
     finite numbers or blew up, and the sets are the best finite ones before that.
 
-    The file starts every example once, where it is told to: a `Restart` of the decoder is not part of it. To a decoder
-    that guesses its start it is told how far from the guess.
+    The file starts every example once, from the given start: a `Restart` of the decoder is not part of it. For a
+    decoder that guesses its start, the given start is added to the guess.
 
     Args:
         predictor: with a decoder whose solver is `Nesterov` or `GradientDescent`, its step size a number, or with a
@@ -143,7 +143,7 @@ def _text(value: Any) -> str:
 
 
 def _calm() -> AbstractContextManager[None]:
-    """Torch's exporter tells of packages that are not needed and of functions of its own that will change."""
+    """Silence what torch's exporter says about packages that are not needed and about its own functions."""
     return quiet("torch.onnx", "torch.export")
 
 

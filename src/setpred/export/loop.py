@@ -44,7 +44,7 @@ PLAIN: dict[OpOverload, Callable[..., Any]] = {
 def exported(predictor: SetPredictor, example: Tensor, mask: Tensor | None = None) -> ExportedProgram:
     """The predictor as a graph for any batch: inputs, initial sets, iterations (and a mask) → sets, and who diverged.
 
-    Every example starts once, where it is told to: a `Restart` of the decoder is left out. A `Proposer`, such as
+    Every example starts once, from the given start: a `Restart` of the decoder is left out. A `Proposer`, such as
     `ImageReader`, has no initial sets, no iterations and nothing that diverges: its graph takes the input alone,
     images of one size.
 

@@ -48,8 +48,8 @@ def figure_one(comparison: Comparison) -> "Figure":
     figure, axes = panel(1, len(PANELS), width=7.8, height=3.4)
     for cell, one in zip(axes, PANELS, strict=True):
         _draw(cell, one, rows)
-    look = {"linestyle": "", "color": INK, "label": "published, mean ± std of 8 seeds"}
-    axes[0].plot([], [], marker="D", markersize=5, markerfacecolor=PAPER, **look)
+    marker_style = {"linestyle": "", "color": INK, "label": "published, mean ± std of 8 seeds"}
+    axes[0].plot([], [], marker="D", markersize=5, markerfacecolor=PAPER, **marker_style)
     handles, names = axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower left", ncols=4)
     gone = missing(comparison)
@@ -117,6 +117,8 @@ def _draw(axes: "Axes", one: Panel, rows: Mapping[tuple[str, int, int, int], Row
 
 
 def _published(axes: "Axes", across: float, row: Row, colour: str) -> None:
-    look: dict[str, Any] = {"fmt": "D", "markersize": 5, "markerfacecolor": PAPER, "markeredgecolor": colour}
+    marker_style: dict[str, Any] = {"fmt": "D", "markersize": 5, "markerfacecolor": PAPER, "markeredgecolor": colour}
     if row.cell.mean is not None:
-        axes.errorbar(across, row.cell.mean, yerr=row.cell.std, ecolor=colour, elinewidth=1, capsize=2.5, **look)
+        axes.errorbar(
+            across, row.cell.mean, yerr=row.cell.std, ecolor=colour, elinewidth=1, capsize=2.5, **marker_style
+        )

@@ -34,7 +34,7 @@ def run_tables(
     Args:
         table: `numbering`, `autoencoding` or `clevr`.
         words: filters (`n=4 d=2,4 model=idspn seeds=0-7`) and settings (`solver.eval_steps=40`, which departs from the
-            published protocol and gets folders of its own). A setting given several times is swept.
+            published protocol and gets folders of its own). Repeat a setting to sweep it.
         out: the folder that holds a folder a table.
         workers: how many runs at a time; 0 trains nothing and compares the cells of which a run is finished.
         preset: `paper`, or a smaller one.
@@ -67,17 +67,17 @@ def choices(words: Sequence[str]) -> list[list[str]]:
     >>> choices(["n=4", "optim.lr=1e-3", "optim.lr=3e-4"])
     [['n=4', 'optim.lr=1e-3'], ['n=4', 'optim.lr=3e-4']]
     """
-    filters, settings = told_apart(words)
+    filters, settings = split_words(words)
     values: dict[str, list[str]] = {}
     for word in settings:
         values.setdefault(word.partition("=")[0], []).append(word)
     return [[*filters, *choice] for choice in product(*values.values())]
 
 
-def told_apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
+def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Filters of the table, and settings of the runs, whose names have a dot or are those of parts.
 
-    >>> told_apart(["n=4", "optim.lr=1e-3"])
+    >>> split_words(["n=4", "optim.lr=1e-3"])
     (['n=4'], ['optim.lr=1e-3'])
     """
     filters = [word for word in words if "." not in word.partition("=")[0] and part_of(word.partition("=")[0]) is None]
@@ -94,7 +94,7 @@ def make_plan(name: str, words: Sequence[str], out: Path, preset: str = "paper")
     table = find_table(name)
     if preset not in find_task(name).sizes:
         raise unknown("preset", preset, find_task(name).sizes)
-    filters, settings = told_apart(words)
+    filters, settings = split_words(words)
     changes = parse_overrides(settings)
     cells, seeds = select(table, filters)
 

@@ -178,7 +178,7 @@ class Display:
         self.done += 1
         self.bars.remove_task(self.lines.pop(outcome.run.folder))
         self.bars.update(self.all, completed=self.done)
-        self.remark(f"{self.done}/{self.count} {self.name(outcome.run)}: {told(outcome)}")
+        self.remark(f"{self.done}/{self.count} {self.name(outcome.run)}: {describe(outcome)}")
 
     def name(self, run: Run) -> str:
         """What a run is called: with its table's folder where a sweep has several."""
@@ -188,7 +188,7 @@ class Display:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def told(outcome: Outcome) -> str:
+def describe(outcome: Outcome) -> str:
     """An outcome in a few words."""
     if outcome.status != "finished":
         return f"{outcome.status}, {outcome.reason}" if outcome.status == "failed" else outcome.reason

@@ -114,8 +114,8 @@ def compare(
         others = [o.result["metrics"].get(cell.beside) for o in outcomes if o.status == "finished"]
         beside = table.scale * statistics.fmean(others) if others and None not in others else None
         rows.append(Row(cell, table.models[cell.model].name, outcomes, values, judged, beside))
-    said = (f"{run.name} {remarks[run.folder]}" for run in plan.runs if run.folder in remarks)
-    return Comparison(plan, tuple(rows), tuple(said))
+    sentences = (f"{run.name} {remarks[run.folder]}" for run in plan.runs if run.folder in remarks)
+    return Comparison(plan, tuple(rows), tuple(sentences))
 
 
 def verdict(table: Table, cell: Cell, mean: float) -> str:
@@ -151,7 +151,7 @@ def published_value(settings: Settings, any_rule: bool = False) -> Published | N
     """
     if settings.task not in TABLES or settings.preset != "paper":
         return None
-    table, asked = find_table(settings.task), flatten(to_dict(settings))
+    table, requested = find_table(settings.task), flatten(to_dict(settings))
     examples = make_settings(settings.task, preset="paper").data.train
     for cell in table.cells:
         ours = table.models.get(cell.model)
@@ -160,12 +160,12 @@ def published_value(settings: Settings, any_rule: bool = False) -> Published | N
         if (cell.metric.removeprefix("image_") if any_rule else cell.metric) != find_task(settings.task).metric:
             continue
         changes = {**ours.changes, **table.changes(cell, ours, examples)}
-        if any(asked.get(key) != value for key, value in changes.items()):
+        if any(requested.get(key) != value for key, value in changes.items()):
             continue
         exact = make_settings(settings.task, ours.model, "paper", settings.seed, changes)
         apart = ("trainer.", "data.")
         same = all(
-            asked.get(key) == value for key, value in flatten(to_dict(exact)).items() if not key.startswith(apart)
+            requested.get(key) == value for key, value in flatten(to_dict(exact)).items() if not key.startswith(apart)
         )
         if same and table.same_data(settings.data, exact.data):
             return Published(cell.mean / table.scale, (cell.std or 0.0) / table.scale, cell.metric)
@@ -181,12 +181,12 @@ def published_nearby(settings: Settings) -> tuple[Published, str] | None:
     """
     if settings.task not in TABLES:
         return None
-    table, asked = find_table(settings.task), flatten(to_dict(settings))
+    table, requested = find_table(settings.task), flatten(to_dict(settings))
     ours = next((ours for ours in table.models.values() if ours.model == settings.model and not ours.changes), None)
     if ours is None:
         return None
-    real = {"data.source": "CLEVR"} if "data.source" in asked else {}
-    same_axes = {key: asked[key] for key in table.changes(table.cells[0], ours, 1)}
+    real = {"data.source": "CLEVR"} if "data.source" in requested else {}
+    same_axes = {key: requested[key] for key in table.changes(table.cells[0], ours, 1)}
     for overrides in (same_axes, {}):
         full = make_settings(settings.task, settings.model, "paper", 0, {**overrides, **real})
         if (found := published_value(full, any_rule=True)) is not None:

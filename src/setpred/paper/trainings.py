@@ -144,9 +144,9 @@ def record_failure(folder: Path, settings: Settings, error: Exception) -> None:
 def _check_settings(run: Run) -> None:
     if not (run.folder / "config.yaml").exists():
         return
-    asked, written = flatten(to_dict(run.settings)), flatten(to_dict(read_config(run.folder)))
+    requested, written = flatten(to_dict(run.settings)), flatten(to_dict(read_config(run.folder)))
     free = (*HARMLESS, *decided_by_budget(run.settings))
-    for key, value in asked.items():
+    for key, value in requested.items():
         if key not in free and written.get(key) != value:
             raise UsageError(f"{run.folder} was made with {key}={written.get(key)}, not {value}: move it elsewhere")
 

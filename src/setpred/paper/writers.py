@@ -126,8 +126,8 @@ def _header(table: Table) -> list[str]:
 def _texts(comparison: Comparison, row: Row) -> list[str]:
     cell, table = row.cell, comparison.plan.table
     loss = table.lower_is_better
-    doubt = "" if cell.certain else "?"
-    published = table.missing if cell.mean is None else spread(cell.mean, cell.std, loss) + doubt
+    question_mark = "" if cell.certain else "?"
+    published = table.missing if cell.mean is None else spread(cell.mean, cell.std, loss) + question_mark
     obtained = "–" if row.mean is None else spread(row.mean, row.std, loss)
     extra = [f"{row.count(status)} {status}" for status in ("failed", "unfinished") if row.count(status)]
     seeds = f"{len(row.values)}" + (f" ({', '.join(extra)})" if extra else "")

@@ -13,7 +13,7 @@ __all__ = ["pretrained"]
 
 
 def __getattr__(name: str) -> Any:
-    """Models load torch, which takes seconds: a port that is taken is told before that."""
+    """Models load torch, which takes seconds: a port that is taken is reported before that."""
     if name != "pretrained":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .zoo import pretrained

@@ -1,4 +1,4 @@
-"""Open the playground: one process, one port, loopback unless asked otherwise."""
+"""Open the playground: one process, one port, loopback by default."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[", "[::1]")  # the middleware cuts
 
 def serve(runs: Sequence[Path] = (), host: str = "127.0.0.1", port: int = 8123, browser: bool = True) -> None:
     """Serve until interrupted."""
-    with listen(host, port) as listener, _ended_by_interrupts():  # a port that is taken is told before seconds pass
+    with listen(host, port) as listener, _ended_by_interrupts():  # a port that is taken is reported at once
         try:
             import torch
             import uvicorn

@@ -115,7 +115,7 @@ def read_upload(content: bytes, shown: tuple[int, int] = (480, 320)) -> Image.Im
     """
     if len(content) > MAX_BYTES:
         raise UsageError(f"the file has {len(content) / 1e6:.1f} MB: up to {MAX_BYTES // 1_000_000} MB can be read")
-    _look(content)
+    _check_picture(content)
     try:
         with Image.open(io.BytesIO(content), formats=FORMATS) as image:
             image.draft("RGB", shown)  # a JPEG is decoded at a fraction of its size
@@ -135,7 +135,7 @@ def as_input(image: Image.Image, size: tuple[int, int]) -> Tensor:
     return torch.from_numpy(np.array(small)).permute(2, 0, 1)[None].contiguous()
 
 
-def _look(content: bytes) -> None:
+def _check_picture(content: bytes) -> None:
     """Refuse what is no picture or too large a one, by its header and the checks of its format."""
     try:
         with Image.open(io.BytesIO(content), formats=FORMATS) as image:

@@ -1,4 +1,4 @@
-"""Run folders as a report sees them: what was asked, what came out, what to call it, and what its model predicts."""
+"""Run folders as a report sees them: what was requested, results, names, and predictions."""
 
 import csv
 import math
@@ -38,7 +38,7 @@ class Run:
     settings: Settings
     curve: dict[str, list[float]]
     result: dict[str, Any]
-    asked: dict[str, Any] = field(repr=False)
+    requested: dict[str, Any] = field(repr=False)
 
     @property
     def finished(self) -> bool:
@@ -85,14 +85,14 @@ class Run:
     def problem(self) -> tuple[Hashable, ...]:
         """What the data are: runs with the same problem can be compared."""
         apart = ("data.augment", "data.test", "data.val")
-        data = {key: value for key, value in self.asked.items() if key.startswith("data.") and key not in apart}
+        data = {key: value for key, value in self.requested.items() if key.startswith("data.") and key not in apart}
         return (self.task, *data.items())
 
     @property
     def setting(self) -> tuple[Hashable, ...]:
         """Everything but the seed and what does not change the numbers: runs with the same setting are averaged."""
         apart = ("seed", "trainer.round", *HARMLESS, *decided_by_budget(self.settings))
-        return tuple((key, value) for key, value in self.asked.items() if key not in apart)
+        return tuple((key, value) for key, value in self.requested.items() if key not in apart)
 
     @cached_property
     def changes(self) -> dict[str, Any]:
@@ -100,18 +100,18 @@ class Run:
         s = self.settings
         # What is picked for a folder of one's own follows from what is in it.
         follows = self.kind.describe is not None
-        data = {key: value for key, value in self.asked.items() if follows and key.startswith("data.")}
+        data = {key: value for key, value in self.requested.items() if follows and key.startswith("data.")}
         usual = flatten(to_dict(make_settings(s.task, s.model, s.preset, s.seed, data)))
         hidden = ("data.augment", *decided_by_budget(s))
         return {
             key: value
-            for key, value in self.asked.items()
+            for key, value in self.requested.items()
             if usual.get(key) != value and not key.startswith("trainer.") and key not in hidden
         }
 
     def __getitem__(self, key: str) -> Any:
         """A setting by its dotted key, or None where the task has none of that name."""
-        return self.asked.get(key)
+        return self.requested.get(key)
 
     def metric(self, name: str) -> float:
         """A metric of the test split; NaN where it is missing."""
@@ -152,8 +152,8 @@ def describe(run: Run, among: Iterable[Run], without: tuple[str, ...] = (), alwa
     others = list(among)
     keys = dict.fromkeys([*SHORT, *(key for other in others for key in other.changes)])
     differ = {key for key in keys if len({other[key] for other in others if _has(other, key)}) > 1}
-    said = differ | {key for key in ALWAYS if run[key] is not None} if always else differ
-    words = [key for key in keys if key in said and key not in without and _has(run, key)]
+    named = differ | {key for key in ALWAYS if run[key] is not None} if always else differ
+    words = [key for key in keys if key in named and key not in without and _has(run, key)]
     return ", ".join(f"{SHORT.get(key, key)}={_short(run[key])}" for key in words)
 
 
@@ -204,7 +204,7 @@ def in_order(runs: list[Run]) -> list[Run]:
 
 def _has(run: Run, key: str) -> bool:
     """Whether its task and its model have such a setting, be it none."""
-    return key in run.asked and (run.iterates or part_of(key) is None)
+    return key in run.requested and (run.iterates or part_of(key) is None)
 
 
 def _short(value: Any) -> str:

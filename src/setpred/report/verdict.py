@@ -100,7 +100,7 @@ def goals(runs: Sequence[Run]) -> list[str]:
 def terms(runs: Sequence[Run]) -> list[str]:
     """What the columns of a table of these runs mean."""
     metrics = {name for run in runs for name in run.result.get("metrics", {})}
-    said = [f"{task.metric}: {task.meaning}." for task in {run.task: run.kind for run in runs}.values()]
+    sentences = [f"{task.metric}: {task.meaning}." for task in {run.task: run.kind for run in runs}.values()]
     known = {
         "loss": "loss: the distance between predicted and true sets that training makes smaller.",
         "element_accuracy": "element_accuracy: the fraction of elements that are right.",
@@ -108,10 +108,10 @@ def terms(runs: Sequence[Run]) -> list[str]:
         "restarted": "restarted: the fraction of test sets that were solved a second time.",
     }
     judged = {group[0].kind.metric for group in grouped(runs, lambda run: run.task)}
-    said += [text for name, text in known.items() if name in metrics and name not in judged]
+    sentences += [text for name, text in known.items() if name in metrics and name not in judged]
     letters = {"data.n": "n elements per set", "data.d": "d numbers per element", "solver.steps": "T inner iterations"}
     used = [text for key, text in letters.items() if any(run[key] is not None for run in runs)]
-    return [*said, *([f"Letters: {', '.join(used)}."] if used else [])]
+    return [*sentences, *([f"Letters: {', '.join(used)}."] if used else [])]
 
 
 def verdict_lines(settings: Settings, result: dict[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ TASKS = {
     "clevr": "setpred.tasks.clevr_objects",
     OF_FOLDERS: "setpred.tasks.folder",
 }
-"""The module of each task; it is imported when the task is first asked for."""
+"""The module of each task; it is imported when the task is first used."""
 
 
 class Named(NamedTuple):

@@ -1,4 +1,4 @@
-"""What can be asked of a task: its models, and its settings with their values and what they mean.
+"""The models of a task, and its settings with their values and meanings.
 
 Everything comes from the tables of the tasks, the constructors of the parts and their docstrings.
 """

@@ -34,7 +34,7 @@ class Task:
     """The model that is trained unless another is named, by the preset and, in a task of folders, the folder."""
     without_decoder: tuple[str, ...] = ()
     rivals: Callable[[Any], Sequence[str]] = lambda settings: ("idspn", "dspn")
-    """The models that compete where `setpred compare` is told no others, made from settings."""
+    """The models that `setpred compare` compares by default, made from settings."""
     exceptions: Mapping[tuple[str, str], Changes | Callable[[Any], Changes]] = field(default_factory=dict)
     """What a preset changes for one model: (preset, model) → changes, or what makes them from the task's `data`."""
     describe: Callable[[Path, Changes], Changes] | None = None
@@ -113,8 +113,8 @@ def make_settings(
     sized = _for(chosen.presets[size], described)
     recipe: Changes = {}
     if preset != size and chosen.best and chosen.iterates(model):
-        asked_steps = {key: value for key, value in overrides.items() if key == "solver.steps"}
-        recipe = chosen.best(changed(chosen.settings(), sized, data, asked_steps))
+        requested_steps = {key: value for key, value in overrides.items() if key == "solver.steps"}
+        recipe = chosen.best(changed(chosen.settings(), sized, data, requested_steps))
     names = {"model": model, "preset": preset, "seed": seed}
     exceptions = _for(chosen.exceptions.get((size, model), {}), described)
     settings = changed(chosen.settings(), names, sized, recipe, chosen.models[model], exceptions, overrides)
@@ -127,7 +127,7 @@ def _for(changes: Changes | Callable[[Any], Changes], settings: Settings) -> Cha
 
 
 def refuse_idle(settings: Settings, overrides: Changes) -> None:
-    """Raise where what is asked for would change nothing; arguments that a part does not have are refused before."""
+    """Refuse changes that would have no effect; arguments that a part does not have are refused before."""
     model, task = settings.model, find_task(settings.task)
     iterates = task.iterates(model)
     for key in overrides:

@@ -27,7 +27,7 @@ class ConstantSet(nn.Module):
 
 @torch.no_grad()
 def trivial_scores(experiment: Experiment) -> dict[str, dict[str, float]]:
-    """The metrics of the most frequent training set and of the mean one; nothing where a task predicts no objects."""
+    """The metrics of the most frequent training set and of the mean one; nothing for tasks that predict no objects."""
     if not isinstance(experiment, Predicting):
         return {}
     learned, sets = experiment.predictor, experiment.split("train")[1][:LOOKED_AT]

@@ -52,7 +52,7 @@ class TrainingModule(L.LightningModule):
         """Processor seconds of training, over all threads; on other devices than the processor, seconds."""
         return sum(self.cpu_of_rounds)
 
-    def share_data(self, other: "TrainingModule") -> None:
+    def borrow_data(self, other: "TrainingModule") -> None:
         """Use the splits that another one has made or read."""
         self._data = other._data
 

@@ -27,7 +27,7 @@ from .run_folder import (
     load_weights,
     read_config,
     read_result,
-    resumed_as_asked,
+    settings_to_resume,
     summary,
     what_counts,
     write_config,
@@ -52,7 +52,7 @@ def train(
     """
     found = _state(out)
     if resume and (out / "config.yaml").exists():
-        settings = resumed_as_asked(read_config(out), what_counts(settings), out)
+        settings = settings_to_resume(read_config(out), what_counts(settings), out)
     if resume and (out / "result.json").exists():
         return read_result(out)
 
@@ -93,7 +93,7 @@ def train(
             if not held:
                 lock.enter_context(locked(out))
             if _state(out) != found:
-                raise UsageError(f"another process has just trained into {out}: look at it before you ask again")
+                raise UsageError(f"another process has just trained into {out}: look at it before you train again")
             remove_remains(out)
             write_config(settings, out)
         try:

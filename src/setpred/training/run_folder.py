@@ -181,15 +181,15 @@ def check_result(result: dict[str, Any]) -> None:
             check_finite(name, value)
 
 
-def resumed_as_asked(settings: Settings, asked: Mapping[str, Any], run: Path) -> Settings:
-    """The settings of a run to go on with, which must be what is asked for; it may go on elsewhere."""
-    asked = renamed(asked, settings)
-    asked = {key: value for key, value in asked.items() if key not in decided_by_budget(settings)}
-    written, wanted = (flatten(to_dict(s)) for s in (settings, changed(settings, asked)))
-    for key in asked:
+def settings_to_resume(settings: Settings, requested: Mapping[str, Any], run: Path) -> Settings:
+    """The settings with which an interrupted run is resumed. Only those in HARMLESS may differ from the run's own."""
+    requested = renamed(requested, settings)
+    requested = {key: value for key, value in requested.items() if key not in decided_by_budget(settings)}
+    written, wanted = (flatten(to_dict(s)) for s in (settings, changed(settings, requested)))
+    for key in requested:
         if written.get(key) != wanted[key] and key not in HARMLESS:
             raise UsageError(f"{run} was started with {key}={written.get(key)}, not {wanted[key]}: resume it as it was")
-    return changed(settings, {key: asked[key] for key in HARMLESS if key in asked})
+    return changed(settings, {key: requested[key] for key in HARMLESS if key in requested})
 
 
 def decided_by_budget(settings: Settings) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ NOTABLE = 200
 KEPT = 8
 """Numbers of memory for each activation of the inner encoder while its gradient is differentiated."""
 AROUND = 14
-"""Iterations' worth of work around the descent: the last gradient with a graph, and the way back."""
+"""Iterations' worth of work around the descent: the last gradient with a graph, and the backward pass."""
 TRIPLE = 6e-11
 """Seconds for each triple of elements in a match of random sets, as measured for 500 and for 1,000 elements."""
 
@@ -109,7 +109,7 @@ def paced(module: "TrainingModule", trainer_for: "Callable[[Settings], L.Trainer
         short = changed(settings, {"optim.steps": 4 * steps, "trainer.round": steps})
         probe = TrainingModule(deepcopy(module.experiment), short)
         probe.experiment.settings = short
-        probe.share_data(module)
+        probe.borrow_data(module)
         trainer_for(short).fit(probe)
         seconds = sum(probe.cpu_of_rounds[1:3])
         pace = seconds / (2 * steps)

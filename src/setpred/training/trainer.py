@@ -21,7 +21,7 @@ from ..tasks.settings import Settings
 from .module import TrainingModule
 
 LOST = 0.1
-"""From this fraction of diverged inner optimisations on, a person is told."""
+"""If at least this fraction of inner optimisations diverges, the training says so."""
 LOGGERS = ("tensorboard", "wandb", "mlflow", "none")
 
 
@@ -60,7 +60,7 @@ def make_trainer(settings: Settings, out: Path | None, monitor: str | None, quie
 
 
 def _strategy(settings: Settings) -> str:
-    """Processes that train together must be told that some weights learn nothing while others come first."""
+    """Processes that train together must know that some weights get no gradient while others are trained first."""
     several = settings.trainer.devices != 1 or settings.trainer.nodes > 1
     return "ddp_find_unused_parameters_true" if several and settings.optim.sets_come_first(0) else "auto"
 

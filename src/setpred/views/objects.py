@@ -40,7 +40,7 @@ SHOWN = 4
 DRAWN = 500
 """So many objects of an example are drawn: thousands would take minutes and cover each other."""
 LINES = 7
-"""Objects in words; of more only the first are told."""
+"""At most so many objects are listed in words."""
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BROWN)
 MARKERS = ("o", "s", "D", "^")
 
@@ -153,9 +153,9 @@ def example_figure(
             _draw_map(axes[1][column], schema, str(position), things)
         _draw_words(axes[-1][column], schema, things, lines)
     if mapped:
-        _share_frame(axes[1], down=kind == "image" and schema.fields[str(position)].dim == 2)
+        _same_frame(axes[1], down=kind == "image" and schema.fields[str(position)].dim == 2)
     if (category := _category(schema)) is not None:
-        for name, colour, marker in _looks(schema)[:12]:
+        for name, colour, marker in _marks(schema)[:12]:
             axes[-1][0].scatter([], [], color=colour, marker=marker, s=24, label=plain(f"{category} {name}"))
         legend_below(figure, axes[-1][0], columns=2 * len(titles))
     return figure
@@ -208,7 +208,7 @@ def _mark(axes: "Axes", schema: Schema, position: str, things: Objects) -> None:
     from matplotlib.patches import Rectangle
 
     for thing in things:
-        colour, marker = _look(schema, thing)
+        colour, marker = _mark_of(schema, thing)
         across, down, *sides = thing[position]
         if not sides:
             axes.scatter(across, down, s=34, color=colour, marker=marker, edgecolors="white", linewidths=1.2, zorder=3)
@@ -220,12 +220,12 @@ def _mark(axes: "Axes", schema: Schema, position: str, things: Objects) -> None:
 def _draw_map(axes: "Axes", schema: Schema, position: str, things: Objects) -> None:
     for thing in things:
         place = np.atleast_1d(thing[position]).tolist()
-        colour, marker = _look(schema, thing)
+        colour, marker = _mark_of(schema, thing)
         axes.scatter(place[0], place[1] if len(place) > 1 else 0, s=30, color=colour, marker=marker, zorder=3)
     axes.tick_params(labelsize=7)
 
 
-def _share_frame(row: "Sequence[Axes]", down: bool) -> None:
+def _same_frame(row: "Sequence[Axes]", down: bool) -> None:
     """One frame for all maps, so that they can be compared; `down` where the second number grows as in images."""
     bounds = [axes.dataLim for axes in row if axes.collections]
     if bounds:
@@ -262,7 +262,7 @@ def _category(schema: Schema) -> str | None:
     return next((name for name, field in schema.fields.items() if isinstance(field, Category)), None)
 
 
-def _looks(schema: Schema) -> list[tuple[str | int, str, str]]:
+def _marks(schema: Schema) -> list[tuple[str | int, str, str]]:
     """A colour and a marker for each value of the first category; a value that names a colour has that one."""
     from matplotlib.colors import CSS4_COLORS
 
@@ -274,9 +274,9 @@ def _looks(schema: Schema) -> list[tuple[str | int, str, str]]:
     return [(name, COLOURS[i % len(COLOURS)], MARKERS[i // len(COLOURS) % len(MARKERS)]) for i, name in places]
 
 
-def _look(schema: Schema, thing: Mapping[str, Any]) -> tuple[str, str]:
+def _mark_of(schema: Schema, thing: Mapping[str, Any]) -> tuple[str, str]:
     category = _category(schema)
-    for name, colour, marker in _looks(schema):
+    for name, colour, marker in _marks(schema):
         if category is not None and thing[category] == name:
             return colour, marker
     return COLOURS[0], MARKERS[0]

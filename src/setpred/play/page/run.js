@@ -167,9 +167,9 @@ class ObjectsView {
 
   // A place in the image, a point or a box, as opaque as its element is sure.
   mark([x, y, width, height], opacity) {
-    const look = { opacity, fill: "none", stroke: "currentColor", "vector-effect": "non-scaling-stroke", "stroke-width": 2 };
-    if (width === undefined) return svg("circle", { cx: x, cy: y, r: Math.max(...this.answer.size) / 40, ...look });
-    return svg("rect", { x: x - width / 2, y: y - height / 2, width, height, ...look });
+    const style = { opacity, fill: "none", stroke: "currentColor", "vector-effect": "non-scaling-stroke", "stroke-width": 2 };
+    if (width === undefined) return svg("circle", { cx: x, cy: y, r: Math.max(...this.answer.size) / 40, ...style });
+    return svg("rect", { x: x - width / 2, y: y - height / 2, width, height, ...style });
   }
 }
 

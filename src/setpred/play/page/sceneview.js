@@ -137,8 +137,8 @@ export class SceneView {
 function marker({ found, number, right }, [x, y], radius, scale = 1) {
   const { color, shape, size } = found.words;
   const r = size === "large" ? radius : 0.72 * radius;
-  const look = { fill: COLOURS[color], class: right ? "thing" : "thing wrong", "data-number": number };
-  const body = outline(shape, [x, y], r, look);
+  const style = { fill: COLOURS[color], class: right ? "thing" : "thing wrong", "data-number": number };
+  const body = outline(shape, [x, y], r, style);
   body.style.strokeWidth = (right ? 1.5 : 3) * scale;
   body.style.strokeDasharray = right ? "" : `${5 * scale} ${2.5 * scale}`;
   const halo = outline(shape, [x, y], r + 1.5 * scale, { class: "halo" });
