@@ -37,7 +37,7 @@ class Inputs:
     |---|---|---|---|
     | image | 3 | width of the canvas | [3, height, size] in [0, 1] |
     | vector | numbers | 1 | [dim] |
-    | set | numbers an element | largest set | [size, dim + 1], the last number is 1 for elements and 0 for padding |
+    | set | numbers per element | largest set | [size, dim + 1], the last number is 1 for elements and 0 for padding |
 
     Images are scaled as a whole to fit the canvas and lie in its top left corner. Without `height`, as in runs of older
     versions, they are stretched to squares instead.

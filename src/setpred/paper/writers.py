@@ -63,7 +63,7 @@ def latex(comparison: Comparison) -> str:
 
 
 def as_csv(comparison: Comparison) -> str:
-    """A line a cell; the origin of the numbers is repeated in each, so that lines can be moved."""
+    """One line per cell; the origin of the numbers is repeated in each, so that lines can be moved."""
     text = io.StringIO()
     rows = [{**_facts(row), **_origin(comparison, [row])} for row in comparison.rows]
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")

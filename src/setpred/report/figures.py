@@ -27,7 +27,7 @@ Bar = tuple[str, Average]
 
 
 def loss_curves(runs: Sequence[Run]) -> "Figure":
-    """Training loss against steps, a line a run; validation dotted where there is one."""
+    """Training loss against steps, one line per run; validation dotted where there is one."""
     figure, axes = panel(height=3.3)
     for run, name, mark in _marked(runs):
         colour, dashes = model_style(run.model)
@@ -92,7 +92,7 @@ def inner_optimisation(shown: Sequence[Predictions], what: str) -> "Figure":
 
 
 def precisions(runs: Sequence[Run]) -> "Figure":
-    """Average precision against the distance within which an object counts as found; a line a model, mean of seeds."""
+    """Average precision by the distance within which an object counts as found: mean of seeds, one line per model."""
     figure, axes = panel(height=3.3)
     names = ["ap_inf", "ap_1", "ap_0.5", "ap_0.25", "ap_0.125", "ap_0.0625"]
     for group in grouped(runs, lambda run: run.setting):

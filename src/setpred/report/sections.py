@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def overview(runs: Sequence[Run]) -> Section:
-    """One row a run, the best of each problem in bold."""
+    """One row per run, the best of each problem in bold."""
     best = {}
     for group in grouped((run for run in runs if run.finished), lambda run: run.problem):
         values = [run.score for run in group if run.score == run.score]

@@ -48,7 +48,7 @@ class Schema(Layout):
         super().__init__(fields, presence, position)
         self.size = size
         if size * self.dim > MAX_NUMBERS:
-            raise ValueError(f"size {size} × {self.dim} numbers an element is too large: lower size or dim")
+            raise ValueError(f"size {size} × {self.dim} numbers per element is too large: lower size or dim")
 
     def encode(self, objects: Sequence[Mapping[str, Any]]) -> Tensor:
         """Objects to elements [size, dim], the rest zero. Keys that the schema does not name are ignored."""
