@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
 
 import setpred as sp
-from setpred.bench.instruments import peak_bytes
+from setpred.bench.instruments import interleaved, peak_bytes
 
 
 def training_step_bytes(decoder_class, steps):
@@ -47,3 +48,14 @@ def test_the_compiled_loop_needs_no_more_memory_either():
     done = subprocess.run([sys.executable, "-c", PEAK_OF_THE_PROCESS], capture_output=True, text=True, check=True)
     _, ten, thousand = map(int, done.stdout.split())
     assert thousand <= 1.02 * ten
+
+
+@pytest.mark.parametrize(("threads", "waits", "counted"), [(1, False, False), (2, False, True), (1, True, True)])
+def test_on_one_thread_of_the_processor_only_its_own_time_counts(threads, waits, counted):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        ms = interleaved({"sleep": lambda: time.sleep(0.05)}, 0.0, (lambda: None) if waits else None)
+    finally:
+        torch.set_num_threads(before)
+    assert (ms["sleep"] > 40) is counted

@@ -22,7 +22,7 @@ from ..solvers import Nesterov
 from ..views.style import BLUE, GREY, MUTED, VERMILION, panel, style
 from .cases import CASES, Case, Workload
 from .floor import image_step
-from .instruments import interleaved, peak_bytes
+from .instruments import clock, interleaved, peak_bytes
 
 Report = Callable[[str], None]
 QUICK_CASES = [replace(CASES[1], batch=64), replace(CASES[5], batch=16)]
@@ -186,9 +186,9 @@ def checked_device(device: str) -> str:
     return device
 
 
-def waiting(device: torch.device) -> Callable[[], Any]:
-    """What returns when the device has done its work."""
-    return (lambda: None) if device.type == "cpu" else torch.accelerator.synchronize
+def waiting(device: torch.device) -> Callable[[], Any] | None:
+    """What returns when the device has done its work, where it is not the CPU."""
+    return None if device.type == "cpu" else torch.accelerator.synchronize
 
 
 def machine(device: str = "cpu") -> dict[str, Any]:
@@ -201,6 +201,7 @@ def machine(device: str = "cpu") -> dict[str, Any]:
         "instructions": instructions(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "clock": clock().__name__,
         "capability": torch.backends.cpu.get_cpu_capability(),
         "spin_count": os.environ.get("GOMP_SPINCOUNT"),
     }
