@@ -5,7 +5,8 @@
 JAX is not a dependency: install it beside setpred (`pip install jax`). Its loop is what one would write there:
 `jax.grad` of the encoder with `jnp.sort`, Nesterov's step, all iterations in one `fori_loop` under `jit`. The numbering
 case has no simplex in either. `naive` is the loop as one would write it in PyTorch (`setpred/bench/cases.py`), which
-has the structure of the paper's code: autograd, `torch.sort`, an optimiser of torch.
+has the structure of the paper's code: autograd, `torch.sort`, an optimiser of torch. On one core (`OMP_NUM_THREADS=1
+taskset -c 0 python ...`) the processor's time is measured, which other processes do not lengthen.
 """
 
 import json
@@ -91,13 +92,13 @@ def ways(case: Case, steps: int) -> dict[str, Callable[[], Any]]:
 
 
 def main(file: Path, seconds: float) -> None:
+    about = {"command": f"python benchmarks/jax_comparison.py {file}", "jax": jax.__version__, "machine": machine()}
     rows = []
     for case, steps in SETTINGS:
         ms = interleaved(ways(case, steps), seconds)
         rows.append({"case": case.name, "steps": steps, **{f"{name}_ms": time for name, time in ms.items()}})
         print({name: round(time, 1) for name, time in ms.items()}, flush=True)
-    about = {"command": f"python benchmarks/jax_comparison.py {file}", "jax": jax.__version__, "machine": machine()}
-    file.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        file.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class Solver:
         clip: longest gradient of an example (L2 norm over the whole set).
         tol: an example stops once the length of its (projected) gradient is at most this.
         exact_steps: how many of the last iterations use full precision. The iterations before may use matrix products
-            of reduced precision where the hardware has them (bfloat16 on CPUs with AMX or AVX512-BF16, TF32 on GPUs).
+            of reduced precision where those are faster (bfloat16 on CPUs with AMX or AVX512-BF16, TF32 on GPUs).
             None uses full precision in all of them.
     """
 
