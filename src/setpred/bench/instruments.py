@@ -18,7 +18,7 @@ def interleaved(
     """The median time of each variant in milliseconds.
 
     The variants run in turn until the time is up, so that a noisy machine hurts all alike. `wait` returns when
-    a device has finished its work.
+    a device has finished its work. On one thread the processor's time counts, which other processes do not lengthen.
 
     >>> sorted(interleaved({"a": lambda: None, "b": lambda: None}, seconds=0.01))
     ['a', 'b']
