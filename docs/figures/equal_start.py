@@ -21,7 +21,7 @@ def draw() -> str:
         panel(number * (SIDE + 20), name, colour, placed(target), placed(descend(pool, target)))
         for number, (pool, (name, colour)) in enumerate(POOLS.items())
     ]
-    return f'<svg viewBox="0 0 {3 * SIDE + 40} {SIDE + 50}" width="520">{"".join(panels)}</svg>'
+    return f'<svg viewBox="0 0 {3 * SIDE + 40} {SIDE + 50}" width="510">{"".join(panels)}</svg>'
 
 
 def descend(pool: str, target: Tensor) -> Tensor:
