@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -63,28 +65,34 @@ def scenes(
     typer.echo(out)
 
 
+def _describe(name: str, source: ModuleType, folder: Path) -> None:
+    """Put a README.md and a picture of some examples into the folder of a source."""
+    from .data.jsonl_folder import open_folder
+    from .tasks import make_experiment, make_settings
+    from .tasks.trivial import trivial_scores
+    from .views.objects import draw_examples
+
+    draw_examples(open_folder(folder), folder / "examples.png")
+    scores = trivial_scores(make_experiment(make_settings(str(folder), "idspn", "quick")))
+    lines = [
+        f"| {answer} | {100 * found['score']:.1f} % | {100 * found['accuracy']:.1f} % |"
+        for answer, found in scores.items()
+    ]
+    head = f"# {name.capitalize()}\n\n{source.ABOUT}\n![Four examples](examples.png)\n\n"
+    table = "| the same answer for every input | score | accuracy |\n|---|---:|---:|\n"
+    (folder / "README.md").write_text(head + table + "\n".join(lines) + "\n", encoding="utf-8")
+
+
 def _make(name: str) -> Callable[[Path], None]:
     """The command that makes the data of a source."""
 
     def command(out: Annotated[Path, typer.Option(help="Folder to write.")]) -> None:
         from .data.jsonl_folder import open_folder
         from .data.sources import make_source
-        from .tasks import make_experiment, make_settings
-        from .tasks.trivial import trivial_scores
-        from .views.objects import draw_examples
 
         with usage_errors():
-            source = make_source(name, out)
+            make_source(name, out, partial(_describe, name))
             opened = open_folder(out)
-            draw_examples(opened, out / "examples.png")
-        scores = trivial_scores(make_experiment(make_settings(str(out), "idspn", "quick")))
-        lines = [
-            f"| {answer} | {100 * found['score']:.1f} % | {100 * found['accuracy']:.1f} % |"
-            for answer, found in scores.items()
-        ]
-        head = f"# {name.capitalize()}\n\n{source.ABOUT}\n![Four examples](examples.png)\n\n"
-        table = "| the same answer for every input | score | accuracy |\n|---|---:|---:|\n"
-        (out / "README.md").write_text(head + table + "\n".join(lines) + "\n", encoding="utf-8")
         typer.echo(
             f"{out}: {len(opened.train):,} examples to train on, {len(opened.val):,} to judge. See its README.md"
         )

@@ -1,14 +1,14 @@
 """From an image to the vector that a set is decoded from: a ResNet-18 without its pooling and head."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .letterbox import Size
-from .pretrained import Pretrained
+from .pretrained import PRECISIONS, Pretrained
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -119,11 +119,24 @@ class ResNet18(nn.Module):
         unknown = [name for name in state if name not in own]
         wrong = [name for name in own if name in state and state[name].shape != own[name].shape]
         for names, trouble in ((missing, "lack"), (unknown, "hold an unknown"), (wrong, "have another shape of")):
-            if names:
-                raise ValueError(
-                    f"the weights {trouble} {names[0]!r} ({len(names)} such): give the state dict of a ResNet-18"
-                )
+            _refuse_weights(names, trouble)
+        _refuse_weights([n for n in own if n in state and not _alike(state[n], own[n])], "have another type of")
+        # As they will be: a large number in double precision may be infinite in single precision.
+        infinite = [n for n in own if n in state and not state[n].to(own[n].dtype).isfinite().all()]
+        _refuse_weights(infinite, "hold NaN or infinity in")
         self.load_state_dict({**own, **state})
+
+
+def _refuse_weights(names: Sequence[str], trouble: str) -> None:
+    if names:
+        raise ValueError(f"the weights {trouble} {names[0]!r} ({len(names)} such): give the state dict of a ResNet-18")
+
+
+def _alike(given: Tensor, own: Tensor) -> bool:
+    """Whether a tensor of a file can be a weight: of real numbers in memory, or a count where the model counts."""
+    if given.layout is not torch.strided or given.is_meta or given.is_quantized:
+        return False
+    return given.dtype in PRECISIONS if own.is_floating_point() else given.dtype == own.dtype
 
 
 class Block(nn.Module):

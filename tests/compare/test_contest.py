@@ -1,5 +1,6 @@
 """`setpred compare`: equal budgets, a table and a page, and it goes on where it was."""
 
+import dataclasses
 import json
 import math
 import random
@@ -8,6 +9,8 @@ import sys
 import time
 
 import pytest
+
+from setpred.errors import UsageError
 
 BUDGET = ["--budget", "1s", "--seeds", "1", "--preset", "quick", "--workers", "1"]
 
@@ -59,7 +62,7 @@ def test_a_folder_of_ones_own_is_compared_and_goes_on_where_it_was(setpred, poin
 
 
 def made_again_where_damaged(setpred, words, run):
-    """What a comparison keeps beside runs is made again; a result that is damaged is told."""
+    """What a comparison keeps beside runs is made again; a run whose result is damaged has failed."""
     kept = (run / "measured.json", run.parent / "trivial.json")
     for text in ("[]", '{"mean set": 1, "milliseconds": "x"}'):
         for path in kept:
@@ -71,9 +74,10 @@ def made_again_where_damaged(setpred, words, run):
     result = run / "result.json"
     sound = json.loads(result.read_text())
     result.write_text(json.dumps({**sound, "steps": "x"}))
-    code, _, err = setpred(*words, "--workers", "0")
-    assert code == 2
-    assert "result.json is damaged: steps holds 'x'" in err.splitlines()[-1]
+    code, out, err = setpred(*words, "--workers", "0")
+    assert code == 0, err
+    assert f"{run.name.partition('-')[0]}: " in out
+    assert "result.json is damaged: steps holds 'x': use finite numbers." in out
     metrics = sound["metrics"] | {"score": None, "accuracy": math.nan}
     result.write_text(json.dumps({**sound, "metrics": metrics, "cpu_seconds": None}))
     assert setpred(*words, "--workers", "0")[0] == 0
@@ -117,6 +121,52 @@ def test_a_recommended_model_takes_part_once(points, tmp_path):
     numbers = make_contest("numbering", (), 5.0, 1, "quick", tmp_path, {})
     best = numbers.entrants[-1]
     assert (best.name, best.settings.model, best.settings.preset) == ("best", "idspn", "quick-best")
+
+
+@pytest.fixture
+def trained(points, tmp_path):
+    """A contest of two models, each trained for two steps."""
+    from setpred.compare.contest import make_contest
+    from setpred.training.run import train
+
+    small = {"optim.steps": 2, "trainer.round": 1, "net.hidden": 8, "net.latent": 8, "optim.batch": 8}
+    contest = make_contest(str(points), ["mlp", "idspn"], 5.0, 1, "quick", tmp_path / "out", {})
+    entrants = []
+    for entrant in contest.entrants:
+        (run,) = entrant.runs
+        run = dataclasses.replace(run, changes=small | {"trainer.logger": None})
+        train(run.settings, run.folder, quiet=True)
+        entrants.append(dataclasses.replace(entrant, runs=(run,), settings=run.settings))
+    return dataclasses.replace(contest, entrants=tuple(entrants))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "finished", "reason"),
+    [
+        ("result.json", "[]", 0, "result.json is damaged"),
+        ("config.yaml", "task: [", 0, "config.yaml is damaged"),
+        ("model.safetensors", "x", 1, "model.safetensors is damaged"),
+    ],
+)
+def test_a_damaged_run_is_a_row_with_its_reason(trained, tmp_path, name, text, finished, reason):
+    from setpred.compare import write_leaderboards
+
+    mlp, idspn = (run.folder for run in trained.runs)
+    sound = (mlp / name).read_bytes()
+    (mlp / name).write_text(text)
+    (board,) = write_leaderboards([trained], tmp_path / "out")
+    rows = {row.model: row for row in board.rows}
+    assert (rows["mlp"].finished, rows["idspn"].finished) == (finished, 1)
+    assert reason in rows["mlp"].failure
+    assert f"mlp: {rows['mlp'].failure}." in board.markdown()
+    assert reason in (tmp_path / "out" / "compare.html").read_text(encoding="utf-8")
+    (mlp / name).write_bytes(sound)
+    (board,) = write_leaderboards([trained], tmp_path / "out")
+    assert [row.failure for row in board.rows] == [""] * len(board.rows)
+    (idspn / "result.json").write_text("{")
+    (mlp / "result.json").write_text("{")
+    with pytest.raises(UsageError, match=r"no run has finished: .*result.json is damaged"):
+        write_leaderboards([trained], tmp_path / "out")
 
 
 @pytest.mark.nightly

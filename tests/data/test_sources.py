@@ -44,6 +44,16 @@ def test_molecules_that_judge_were_never_trained_on(setpred, tmp_path):
     assert (code, "is never overwritten" in err) == (2, True)
 
 
+def test_a_folder_appears_with_its_readme_or_not_at_all(setpred, monkeypatch, tmp_path):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("setpred.tasks.trivial.trivial_scores", interrupted)  # the last that README.md needs
+        assert setpred("data", "molecules", "--out", "molecules")[0] != 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_chords_hold_unisons_and_a_spectrum_with_the_overtones_of_their_notes(monkeypatch, tmp_path):
     some = []
     for name, score in chords.chorales():

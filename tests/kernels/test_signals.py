@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 CHILD = """
-import signal, sys, torch
+import gc, signal, sys, torch
 import setpred as sp
 from setpred.matching import assign
 
@@ -31,6 +31,7 @@ works = {
 }
 small = sp.iDSPN(sp.SetEncoder(2, 16, 16, 3))
 sp.hungarian_loss(small(torch.zeros(2, 16)), torch.zeros(2, 3, 2)).sum().backward()  # all is compiled
+gc.freeze()  # or the end of the interpreter visits hundreds of thousands of objects of torch, which takes a second
 print("ready", flush=True)
 while True:
     works[sys.argv[1]]()

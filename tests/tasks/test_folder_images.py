@@ -202,6 +202,20 @@ class TestPublicWeights:
         torch.save({"other": torch.zeros(1)}, folder / "other.pth")
         torch.save({"model": state}, folder / "nested.pth")
         (folder / "text.pth").write_text("no weights")
+        weight, counted = state["conv1.weight"], "bn1.num_batches_tracked"
+        for name, wrong in {
+            "nan": {"conv1.weight": weight.clone().fill_(torch.nan)},
+            "infinite": {"bn1.running_var": torch.full((64,), torch.inf)},
+            "large": {"conv1.weight": weight.double() * 1e300},
+            "complex": {"conv1.weight": weight.to(torch.complex64)},
+            "eighth": {"conv1.weight": weight.to(torch.float8_e4m3fn)},
+            "whole": {"conv1.weight": weight.to(torch.int64)},
+            "sparse": {"conv1.weight": weight.to_sparse()},
+            "nowhere": {"conv1.weight": weight.to("meta")},
+            "counted": {counted: torch.tensor(0.5)},
+            "unnamed": {1: weight},
+        }.items():
+            torch.save(state | wrong, folder / f"{name}.pth")
         return folder
 
     @pytest.mark.parametrize(
@@ -228,6 +242,17 @@ class TestPublicWeights:
             (["net.weights=FOLDER/text.pth"], "cannot be read: give safetensors, or a state dict of torch"),
             (["net.weights=FOLDER/nested.pth"], "cannot be read"),
             (["net.weights=FOLDER/other.pth"], "the weights lack 'conv1.weight'"),
+            *(
+                ([f"net.weights=FOLDER/{name}.pth"], "hold NaN or infinity in 'conv1.weight' (1 such)")
+                for name in ("nan", "large")
+            ),
+            (["net.weights=FOLDER/infinite.pth"], "hold NaN or infinity in 'bn1.running_var'"),
+            *(
+                ([f"net.weights=FOLDER/{name}.pth"], "have another type of 'conv1.weight'")
+                for name in ("complex", "eighth", "whole", "sparse", "nowhere")
+            ),
+            (["net.weights=FOLDER/counted.pth"], "have another type of 'bn1.num_batches_tracked'"),
+            (["net.weights=FOLDER/unnamed.pth"], "cannot be read"),
             (["net.weights=FOLDER/resnet18.pth", "net.width=32"], "whose width is 64: set net.width=64"),
             (["net.weights=FOLDER/resnet18.pth", "--model", "reader"], "whose width is 64: set net.width=64"),
         ],

@@ -17,10 +17,11 @@ import torch
 
 from ..errors import UsageError
 from ..files import replacing
-from ..paper.trainings import read_outcome
+from ..paper.trainings import Run, read_outcome
 from ..paper.writers import spread, without_nan
 from ..report import report
 from ..report.markup import Drawing, Section, cell, model_key, paragraph, table
+from ..report.runs import Run as Report
 from ..report.runs import read_run
 from ..tasks import MODEL_NAMES, find_task, make_experiment
 from ..tasks.task import Task
@@ -171,10 +172,12 @@ def _row(entrant: Entrant) -> Row:
     row.cpu_seconds = fmean(result.get("cpu_seconds") or math.nan for result in results)
     row.peak_megabytes = max(result.get("peak_megabytes") or 0 for result in results)
     folder = done[0].run.folder
-    costs = _kept(folder / MEASURED, lambda: measure(folder), _are_costs)
-    row.milliseconds, row.parameters, row.equivariance = (
-        costs[name] for name in ("milliseconds", "parameters", "equivariance")
-    )
+    try:
+        costs = _kept(folder / MEASURED, lambda: measure(folder), _are_costs)
+    except UsageError as error:  # its weights are damaged, its result counts
+        row.failure, costs = row.failure or str(error), {}
+    row.milliseconds, row.parameters = costs.get("milliseconds"), costs.get("parameters")
+    row.equivariance = costs.get("equivariance", "")
     return row
 
 
@@ -233,9 +236,16 @@ def write_leaderboards(contests: Sequence[Contest], out: Path) -> list[Leaderboa
     return boards
 
 
+def _read(run: Run) -> Report | None:
+    """A run as a report sees it, unless it has not begun or is damaged, which its row says."""
+    with suppress(UsageError):
+        return read_run(run.folder)
+    return None
+
+
 def write_page(boards: Sequence[Leaderboard], out: Path) -> Path:
     """Write the page about all runs that have begun, and return where it is."""
-    folders = [run.folder for board in boards for run in board.contest.runs if (run.folder / "config.yaml").exists()]
+    folders = [run.folder for board in boards for run in board.contest.runs if _read(run) is not None]
     first = [partial(section, board) for board in boards]
     return report(folders, out, title="Which model?", first=first)
 
@@ -270,7 +280,7 @@ def quality_against_time(board: Leaderboard) -> "Figure":
     figure, axes = panel(width=6.4, height=3.6)
     metric, scale = board.kind.metric, 1 if board.kind.lower_is_better else 100
     for entrant in board.contest.entrants:
-        runs = [read_run(run.folder) for run in entrant.runs if (run.folder / "result.json").exists()]
+        runs = [run for run in map(_read, entrant.runs) if run is not None and run.finished]
         if not runs:
             continue
         colour, dashes = model_style(entrant.name)

@@ -64,6 +64,9 @@ def adopt(checkpoint: Path, out: Path) -> Settings:
     arguments, state = _read(checkpoint)
     try:
         settings = settings_of(arguments)
+        for name, rate in (("lr", settings.optim.lr), ("decoder_lr", settings.solver["lr"])):
+            if rate <= 0:
+                raise UsageError(f"{name} is {rate:g}, with which nothing is learned: it is above 0 in their trainings")
         with torch.device("meta"):  # no argument asks for memory before the weights are seen to fit
             wanted = _model(make_experiment(settings)).state_dict()
         found = translated(state, settings)

@@ -23,6 +23,8 @@ RESTARTED = 0.24
 """The fraction of the examples that our recipes restart."""
 MOST = 10**9
 """Above this a count is a mistake."""
+MOST_SEED = 2**63 - 1
+"""What a generator of random numbers can begin with."""
 NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
@@ -268,7 +270,8 @@ def restarts(steps: int) -> dict[str, Any]:
 
 
 def _check_ranges(settings: Settings) -> None:
-    """Raise where a count is below one, the step size of Adam is negative or no number, or a fraction is none."""
+    """Raise where a count is below one, the seed or the step size of Adam is negative or too large, or a fraction is
+    none."""
     counted = ("optim.batch", "optim.steps", "trainer.round", "trainer.devices", "trainer.nodes")
     for key, value in flatten(to_dict(settings)).items():
         count = key in counted or (key.startswith(("data.", "net.")) and type(value) is int)
@@ -276,6 +279,8 @@ def _check_ranges(settings: Settings) -> None:
             raise UsageError(f"{key} is {value}: use 1 or more")
         if count and value > MOST:
             raise UsageError(f"{key} is {short(value)}: use at most {MOST:,}")
+    if not 0 <= settings.seed <= MOST_SEED:
+        raise UsageError(f"seed is {short(settings.seed)}: use a whole number from 0 to {MOST_SEED:,}")
     if not 0 <= settings.optim.lr < float("inf"):
         raise UsageError(f"optim.lr is {settings.optim.lr}: use a number such as 0.001")
     for key in ("clip", "budget"):

@@ -209,7 +209,7 @@ def _read_state(path: Path) -> dict[str, Tensor]:
 
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
-        if all(isinstance(value, Tensor) for value in state.values()):
+        if all(isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()):
             return dict(state)
     except Exception:  # a damaged file can be anything
         pass

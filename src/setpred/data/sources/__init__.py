@@ -5,6 +5,7 @@ A source is a module with `NEEDS`, `ABOUT`, `SCHEMA` and `make`, and its line in
 
 import hashlib
 import json
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -21,8 +22,8 @@ SOURCES = {
 __all__ = ["SOURCES", "draw", "find_source", "is_held_out", "make_source"]
 
 
-def make_source(name: str, out: Path) -> ModuleType:
-    """Write the folder of a source, and return the source."""
+def make_source(name: str, out: Path, add: Callable[[ModuleType, Path], None] | None = None) -> ModuleType:
+    """Write the folder of a source, and return the source; `add` may put more into the folder before it appears."""
     from ..importers.write import whole_folder
     from ..jsonl_folder import schema_text
 
@@ -32,6 +33,8 @@ def make_source(name: str, out: Path) -> ModuleType:
             lines = (json.dumps(record) + "\n" for record in records)
             (folder / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
         (folder / "schema.yaml").write_text(schema_text(source.SCHEMA), encoding="utf-8")
+        if add is not None:
+            add(source, folder)
     return source
 
 
