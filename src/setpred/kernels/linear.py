@@ -37,9 +37,11 @@ def through(net: nn.Sequential, rows: Tensor) -> Tensor:
     >>> through(net, torch.zeros(4, 5, 3)).shape
     torch.Size([4, 5, 2])
     """
+    if transformed():  # first, because an export would keep the question of size as a limit on the batch
+        return net(rows)
     if not (_large(net, rows) and _as_built(net) and readable([rows, *net.parameters()])):
         return net(rows)
-    if transformed() or torch.is_autocast_enabled("cpu") or not _onednn_is_faster(net):
+    if torch.is_autocast_enabled("cpu") or not _onednn_is_faster(net):
         return net(rows)
     values = rows.flatten(0, -2)
     for layer in net:
