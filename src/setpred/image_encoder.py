@@ -133,7 +133,7 @@ def _refuse_weights(names: Sequence[str], trouble: str) -> None:
 
 
 def _alike(given: Tensor, own: Tensor) -> bool:
-    """Whether a tensor of a file can be a weight: of real numbers in memory, or of the model's own type, as counts are."""
+    """Whether a tensor of a file can be a weight: of real numbers in memory, or of the model's type, as counts are."""
     if given.layout is not torch.strided or given.is_meta or given.is_quantized:
         return False
     return given.dtype in PRECISIONS or given.dtype == own.dtype

@@ -212,7 +212,7 @@ class TestPublicWeights:
             "whole": {"conv1.weight": weight.to(torch.int64)},
             "sparse": {"conv1.weight": weight.to_sparse()},
             "nowhere": {"conv1.weight": weight.to("meta")},
-            "counted": {counted: torch.tensor(0.5)},
+            "counted": {counted: torch.tensor(1j)},
             "unnamed": {1: weight},
         }.items():
             torch.save(state | wrong, folder / f"{name}.pth")
