@@ -111,3 +111,13 @@ def test_new_names_are_quiet():
         assert len(sp.Schema({name: make(weight=3.0) for name, make in FIELDS.items()}, size=2).field_weights) == 5
         build(recipe(sp.Restart(fraction=0.1)))
         build(recipe(sp.PerSlice({(0, 2): sp.Simplex()})))
+
+
+def test_the_old_place_of_tasks_warns_and_gives_the_same_names():
+    from setpred import tasks
+    from setpred.training import tasks as old
+
+    with pytest.warns(DeprecationWarning, match=r"setpred\.training\.tasks is now setpred\.tasks"):
+        assert old.make_settings is tasks.make_settings
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = old.nothing
