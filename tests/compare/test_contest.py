@@ -57,32 +57,6 @@ def test_a_folder_of_ones_own_is_compared_and_goes_on_where_it_was(setpred, poin
     assert code == 0
     assert "idspn-seed0: started" not in err
     assert (run / "model.safetensors").read_bytes() == weights
-    assert setpred(*words, "--workers", "0")[0] == 0
-    made_again_where_damaged(setpred, words, run)
-
-
-def made_again_where_damaged(setpred, words, run):
-    """What a comparison keeps beside runs is made again; a run whose result is damaged has failed."""
-    kept = (run / "measured.json", run.parent / "trivial.json")
-    for text in ("[]", '{"mean set": 1, "milliseconds": "x"}'):
-        for path in kept:
-            path.write_text(text)
-        code, out, err = setpred(*words, "--workers", "0")
-        assert code == 0, err
-        assert "mean set" in out
-        assert all(path.read_text() != text for path in kept)
-    result = run / "result.json"
-    sound = json.loads(result.read_text())
-    result.write_text(json.dumps({**sound, "steps": "x"}))
-    code, out, err = setpred(*words, "--workers", "0")
-    assert code == 0, err
-    assert f"{run.name.partition('-')[0]}: " in out
-    assert "result.json is damaged: steps holds 'x': use finite numbers." in out
-    metrics = sound["metrics"] | {"score": None, "accuracy": math.nan}
-    result.write_text(json.dumps({**sound, "metrics": metrics, "cpu_seconds": None}))
-    assert setpred(*words, "--workers", "0")[0] == 0
-    for board in run.parents[1].glob("*.json"):
-        json.loads(board.read_text(), parse_constant=pytest.fail)
 
 
 @pytest.mark.parametrize(
@@ -148,25 +122,58 @@ def trained(points, tmp_path):
         ("model.safetensors", "x", 1, "model.safetensors is damaged"),
     ],
 )
-def test_a_damaged_run_is_a_row_with_its_reason(trained, tmp_path, name, text, finished, reason):
-    from setpred.compare import write_leaderboards
-
-    mlp, idspn = (run.folder for run in trained.runs)
+def test_a_damaged_run_is_a_row_with_its_reason(trained, name, text, finished, reason):
+    mlp = trained.runs[0].folder
     sound = (mlp / name).read_bytes()
     (mlp / name).write_text(text)
-    (board,) = write_leaderboards([trained], tmp_path / "out")
+    board = read_board(trained)
     rows = {row.model: row for row in board.rows}
     assert (rows["mlp"].finished, rows["idspn"].finished) == (finished, 1)
     assert reason in rows["mlp"].failure
     assert f"mlp: {rows['mlp'].failure}." in board.markdown()
-    assert reason in (tmp_path / "out" / "compare.html").read_text(encoding="utf-8")
     (mlp / name).write_bytes(sound)
-    (board,) = write_leaderboards([trained], tmp_path / "out")
+    board = read_board(trained)
     assert [row.failure for row in board.rows] == [""] * len(board.rows)
-    (idspn / "result.json").write_text("{")
-    (mlp / "result.json").write_text("{")
+
+
+def test_a_page_is_written_while_one_run_is_sound(trained, tmp_path):
+    from setpred.compare import write_leaderboards
+
+    mlp, idspn = (run.folder for run in trained.runs)
+    result = json.loads((mlp / "result.json").read_text())
+    (mlp / "result.json").write_text(json.dumps({**result, "steps": "x"}))
+    (board,) = write_leaderboards([trained], tmp_path / "out")
+    reason = "result.json is damaged: steps holds 'x': use finite numbers."
+    assert reason in board.markdown()
+    assert reason[:-1] in (tmp_path / "out" / "compare.html").read_text(encoding="utf-8").replace("&#x27;", "'")
+
+    metrics = result["metrics"] | {"score": None, "accuracy": math.nan}
+    (mlp / "result.json").write_text(json.dumps({**result, "metrics": metrics, "cpu_seconds": None}))
+    board = read_board(trained)
+    board.write(tmp_path / "out")
+    for path in (tmp_path / "out").glob("*.json"):
+        json.loads(path.read_text(), parse_constant=pytest.fail)
+
+    for folder in (mlp, idspn):
+        (folder / "result.json").write_text("{")
     with pytest.raises(UsageError, match=r"no run has finished: .*result.json is damaged"):
         write_leaderboards([trained], tmp_path / "out")
+
+
+def test_what_a_comparison_keeps_beside_runs_is_made_again_where_it_is_damaged(trained):
+    kept = (trained.runs[0].folder / "measured.json", trained.folder / "trivial.json")
+    read_board(trained)
+    for text in ("[]", '{"mean set": 1, "milliseconds": "x"}'):
+        for path in kept:
+            path.write_text(text)
+        assert "mean set" in read_board(trained).markdown()
+        assert all(path.read_text() != text for path in kept)
+
+
+def read_board(contest):
+    from setpred.compare.leaderboard import read_leaderboard
+
+    return read_leaderboard(contest)
 
 
 @pytest.mark.nightly
