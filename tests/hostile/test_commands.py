@@ -29,7 +29,7 @@ FUZZ = Path(__file__).with_name("command_fuzz.py")
 )
 def test_commands_on_damaged_files_are_done_or_refused(cases, names, note):
     words = [sys.executable, str(FUZZ), str(cases), str(cases), *names]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=3600)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=3 * 3600)
     assert done.returncode == 0, done.stderr[-2000:]
     report = json.loads(done.stdout)
     assert not report["wrong"], "\n".join(report["wrong"])
