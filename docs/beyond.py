@@ -135,7 +135,7 @@ def published(n: int, d: int) -> float:
 
 def table() -> str:
     lines = [
-        "| n, d | trained as, seed | steps | iterations | spent | mean | median | 99th percentile | published ÷ mean |",
+        "| n, d | recipe, seed | steps | iterations | spent | mean | median | 99th percentile | published ÷ mean |",
         "|---|---|---:|---|---:|---:|---:|---:|---:|",
     ]
     for r in read():

@@ -155,7 +155,7 @@ def table(group: str) -> str:
         runs = known[name].values()
         return sum(run[key] for run in runs) / len(runs)
 
-    heads = ["what", "mean", "median", "99th percentile", "seeds"]
+    heads = ["change", "mean", "median", "99th percentile", "seeds"]
     lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1)]
     for name in sorted(known, key=lambda name: mean(name, "mean")):
         figures = [f"{mean(name, key):.1e}" for key in ("mean", "median", "p99")]
