@@ -1,11 +1,12 @@
 """Adjoints: how gradients come back through the inner optimisation.
 
 At a minimum Y* the gradient G = ∇L(Y*; z, θ) vanishes, so the implicit function theorem gives
-`H ∂Y*/∂θ = -∂G/∂θ`. With a constraint the condition is `proj(Y* - G) = Y*`, and D, the Jacobian of that
-projection, joins in: `(I - D + D H) ∂Y*/∂θ = -D ∂G/∂θ`.
+`H ∂Y*/∂θ = -∂G/∂θ`. With a constraint the condition is `proj(Y* - G) = Y*`. With D, the Jacobian of that projection, it
+gives `(I - D + D H) ∂Y*/∂θ = -D ∂G/∂θ`.
 
 Implicit adjoints run all iterations but the last without a graph and return `Y + (F - F.detach())`, whose value is
-Y and whose gradient is that of F. No custom autograd function: hooks and DistributedDataParallel see plain tensors.
+Y and whose gradient is that of F. There is no custom autograd function, so hooks and DistributedDataParallel see plain
+tensors.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from .descent import Descent
 
 
 class Adjoint:
-    """Base of the adjoints."""
+    """Base class of the adjoints."""
 
     def run(self, descent: Descent, steps: int) -> Tensor:
         """Advance `descent` by `steps` and return its sets, differentiable."""
@@ -28,7 +29,7 @@ class Adjoint:
 
 @dataclass
 class Unrolled(Adjoint):
-    """Back-propagate through every iteration: exact for what was computed; memory grows with the steps (DSPN).
+    """Back-propagate through every iteration (DSPN). The gradient is exact; memory grows with the iterations.
 
     >>> import setpred as sp
     >>> encoder = sp.SetEncoder(dim=2, hidden=16, latent=8, size=3)
@@ -49,7 +50,7 @@ class Unrolled(Adjoint):
 
 
 class Implicit(Adjoint):
-    """Differentiate the solution, not the iterations: constant memory, and the solver may be anything."""
+    """Differentiate the solution instead of the iterations: memory is constant, and any solver will do."""
 
     def run(self, descent: Descent, steps: int) -> Tensor:
         descent.run(steps - 1)
@@ -70,7 +71,7 @@ class Implicit(Adjoint):
 
 @dataclass
 class Identity(Implicit):
-    """Take H for the identity: the gradient of one gradient step at the solution (iDSPN, the paper's choice).
+    """Replace H by the identity, which gives the gradient of one step at the solution (iDSPN, the paper's choice).
 
     Args:
         straight: treat the Jacobian of the constraint's projection as the identity, too, so that entries which the
@@ -91,15 +92,16 @@ class Identity(Implicit):
 
 @dataclass
 class ConjugateGradient(Implicit):
-    """Solve for the inverse Hessian with Hessian-vector products, by conjugate gradients that minimise the residual.
+    """Apply the inverse Hessian, by conjugate gradients that need only Hessian-vector products.
 
-    Do not use `gamma=None`, the plain H, in training. Wherever a solution is not determined (in flat valleys, at
-    saddles, after few iterations) H has an eigenvalue near zero, and the true gradient is itself as large as its
-    inverse. The plain H is for the gradient of a well determined minimum that the solver has reached.
+    Do not train with `gamma=None`, the plain H. Where a solution is not well determined (in flat valleys, at saddles,
+    after few iterations), H has an eigenvalue near zero, and the gradient is as large as the inverse of that
+    eigenvalue. Use the plain H for the gradient of a well determined minimum that the solver has reached.
 
     Args:
         steps: iterations of the linear solve, each of which takes one Hessian-vector product.
-        gamma: a number solves with the damped H / gamma + I, and large numbers approach `Identity`; None solves with H.
+        gamma: with a number, the system is solved with the damped H / gamma + I, and large numbers approach `Identity`;
+            with None, it is solved with H.
 
     Example:
         >>> import setpred as sp

@@ -1,7 +1,7 @@
 """Constraints: where the elements of a set may go, as differentiable projections.
 
-A constraint is called with any tensor whose last dimension is an element (or its slice) and returns the
-nearest admissible tensor. `polyhedral` says that the Jacobian of the projection is itself an orthogonal
+A constraint takes any tensor whose last dimension is an element (or a slice of one) and returns the nearest tensor that
+satisfies it. `polyhedral` says that the Jacobian of the projection is itself an orthogonal
 projector (on the tangent of the active face), which lets an implicit adjoint solve a symmetric system.
 """
 
@@ -16,7 +16,7 @@ from .kernels.simplex import project_simplex
 
 
 class Constraint:
-    """Base of the constraints."""
+    """Base class of the constraints."""
 
     polyhedral: bool = True
 
@@ -30,7 +30,7 @@ class Constraint:
 
 @dataclass
 class Simplex(Constraint):
-    """Non-negative numbers with a fixed sum: the probability simplex for `total=1`.
+    """Non-negative numbers with a fixed sum. `total=1` is the probability simplex.
 
     Args:
         total: the sum.
@@ -91,7 +91,7 @@ class NonNegative(Constraint):
 
 @dataclass
 class Ball(Constraint):
-    """Each element at most `radius` from the origin.
+    """Each element is at most `radius` long.
 
     Args:
         radius: largest length of an element.
@@ -113,7 +113,7 @@ class Ball(Constraint):
 
 @dataclass
 class Sphere(Constraint):
-    """Each element exactly `radius` from the origin; the origin itself goes to the first axis.
+    """Each element is exactly `radius` long. A zero element is moved along the first axis.
 
     Args:
         radius: length of every element.
@@ -137,7 +137,7 @@ class Sphere(Constraint):
 
 @dataclass
 class PerSlice(Constraint):
-    """Each constraint of `parts` on its own slice `(start, stop)` of the element; what is not named stays free.
+    """A constraint for each slice `(start, stop)` of the element. Numbers outside all slices are free.
 
     >>> PerSlice({(0, 2): Simplex(), (2, 3): NonNegative()})(torch.tensor([2.0, 0.0, -1.0, -1.0])).tolist()
     [1.0, 0.0, 0.0, -1.0]

@@ -1,7 +1,7 @@
 """The set decoder: a vector becomes the multiset whose encoding matches it.
 
-Six independent choices make every model of the family: an encoder (the objective), an initial set, a constraint, a
-solver, an adjoint and a rule to start again. `iDSPN` and `DSPN` are the two published combinations.
+Every model of the family consists of six independent parts: an encoder (the objective), an initial set, a constraint, a
+solver, an adjoint and a rule for restarts. `iDSPN` and `DSPN` are the two published combinations.
 """
 
 import torch
@@ -29,7 +29,7 @@ from .solvers import GradientDescent, Nesterov, Solver
 from .tensors import ordinary
 
 BLOWN_UP = 1e3
-"""An example has diverged if its inner loss at the last gradient is this many times its first plus ½ mean z²."""
+"""An example has diverged if its last inner loss exceeds this many times (its first inner loss + ½ mean z²)."""
 
 
 class SetDecoder(Pretrained):
@@ -38,17 +38,17 @@ class SetDecoder(Pretrained):
     Args:
         encoder: any module that maps sets `[batch, size, dim]` to vectors `[batch, latent]`; to decode sets of
             different sizes it must also take a mask `[batch, size]`.
-        size: elements of a set; needed only where the encoder has no attribute `size`.
-        dim: numbers in an element; needed only where the encoder has no attribute `dim`.
+        size: elements per set; needed only if the encoder has no attribute `size`.
+        dim: numbers per element; needed only if the encoder has no attribute `dim`.
         solver: how the set moves.
-        init: where it starts.
-        constraint: where it may go.
+        init: the initial set.
+        constraint: where the elements may lie; None leaves them free.
         adjoint: how gradients come back.
-        restart: which examples get a second start in `eval()`; None starts every example once.
+        restart: gives some examples a second start in `eval()`; None starts every example once.
 
     Attributes:
-        diagnostics: of the last `forward`: mean inner loss and gradient norm (at the last gradient, one step before
-            the result), fraction of gradients clipped, fraction of examples diverged.
+        diagnostics: numbers about the last `forward`: the mean inner loss and gradient norm (both at the last gradient,
+            one step before the result), the fraction of clipped gradients, and the fraction of diverged examples.
 
     Example:
         >>> import setpred as sp
@@ -85,7 +85,7 @@ class SetDecoder(Pretrained):
 
     @staticmethod
     def usual() -> tuple[Solver, Adjoint]:
-        """The solver and the adjoint where none are given."""
+        """The default solver and adjoint."""
         return Nesterov(steps=20), Identity()
 
     def forward(
@@ -100,11 +100,11 @@ class SetDecoder(Pretrained):
 
         Args:
             z: vectors, `[batch, latent]`.
-            mask: which elements exist, `[batch, size]`; the others come out as zeros.
-            known: values `[batch, size, dim]` and a mask of the same shape (or one that broadcasts to it) that says
-                which of them are given: those are held fixed.
+            mask: which elements exist, `[batch, size]`; the others are zeros in the result.
+            known: a pair of values `[batch, size, dim]` and a mask that broadcasts to this shape. The search keeps the
+                values fixed where the mask is true.
             init: initial sets, `[batch, size, dim]` or `[size, dim]`, instead of the decoder's own.
-            generator: draws the random initial sets, also in `eval()`.
+            generator: the source of random initial sets, also in `eval()`.
         """
         solution = self._solve(z, mask, known, init, generator, self._steps(None), trace=False, evaluate=False)
         self.diagnostics = solution.diagnostics
@@ -123,11 +123,11 @@ class SetDecoder(Pretrained):
         steps: int | None = None,
         trace: bool = False,
     ) -> Solution:
-        """As `forward`, with the inner loss and gradient norm of the result, and its trajectory on request.
+        """As `forward`, but the result is a `Solution`: the sets, their inner losses and more.
 
         Args:
-            steps: iterations, instead of the solver's.
-            trace: keep every iterate.
+            steps: inner iterations, instead of the number in the solver.
+            trace: keep all iterates, as `Solution.trace`.
         """
         return self._solve(z, mask, known, init, generator, self._steps(steps), trace=trace, evaluate=True)
 
@@ -270,7 +270,7 @@ class SetDecoder(Pretrained):
 
 
 class iDSPN(SetDecoder):
-    """Implicit DSPN: Nesterov momentum, and the gradient of one step at the solution. Memory does not grow with T.
+    """Implicit DSPN: Nesterov momentum and the `Identity` adjoint. Memory does not grow with the iterations.
 
     >>> encoder = torch.nn.Sequential(torch.nn.Flatten(1), torch.nn.Linear(6, 4))
     >>> iDSPN(encoder, size=3, dim=2)(torch.zeros(1, 4)).shape

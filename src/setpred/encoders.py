@@ -1,4 +1,4 @@
-"""Encoders: a set becomes a vector, by a small network on every element (or pair) and a pooling; or a vector does."""
+"""Encoders of sets (a small network on every element or pair, then a pooling) and of vectors."""
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ class SetEncoder(Pretrained):
         dim: numbers in an element.
         hidden: width of the hidden layer.
         latent: length of the vector.
-        size: elements of a set (the largest number, where sets differ).
+        size: elements per set; if sets differ in size, the largest number.
         pool: "fs", "sum", "mean", "max", or any module that maps `[batch, size, latent]` (and a mask) to
             `[batch, latent]`.
 
@@ -42,7 +42,7 @@ class SetEncoder(Pretrained):
 
 
 class RelationEncoder(Pretrained):
-    """`SetEncoder` on all ordered pairs of elements: n² rows instead of n, a little better and slower.
+    """`SetEncoder` on all ordered pairs of elements. It is a little better and slower: n² rows instead of n.
 
     Example:
         >>> encoder = RelationEncoder(dim=2, hidden=16, latent=8, size=5)
@@ -73,7 +73,7 @@ class RelationEncoder(Pretrained):
 
 
 class VectorEncoder(Pretrained):
-    """A vector of the data to the vector that a set is decoded from: Linear, ReLU, twice, Linear.
+    """Encoder of input vectors: three linear layers with a ReLU between them.
 
     Example:
         >>> encoder = VectorEncoder(dim=4, hidden=16, latent=8)
@@ -99,10 +99,10 @@ class VectorEncoder(Pretrained):
 
 
 class Standardized(nn.Module):
-    """An encoder of vectors or sets whose inputs may be in any units: it measures them once and remembers.
+    """An encoder whose inputs may be in any units: it subtracts a mean and divides by a spread, both measured once.
 
     Args:
-        encoder: of vectors `[batch, dim]`, or of sets `[batch, size, dim]` and a mask.
+        encoder: an encoder of vectors `[batch, dim]`, or of sets `[batch, size, dim]` with a mask.
         dim: numbers in a vector or an element.
 
     Example:
@@ -124,7 +124,7 @@ class Standardized(nn.Module):
         self.register_buffer("std", torch.ones(dim))
 
     def measure(self, rows: Tensor) -> None:
-        """Take over the mean and the spread of vectors or elements `[rows, dim]`; what never varies keeps its unit."""
+        """Store the mean and the spread of vectors or elements `[rows, dim]`. A constant column keeps its unit."""
         numbers = rows.double()
         std, mean = torch.std_mean(numbers, dim=0, correction=0)
         self.mean.copy_(mean)

@@ -1,4 +1,4 @@
-"""From an image to the vector that a set is decoded from: a ResNet-18 without its pooling and head."""
+"""The encoder of images: a ResNet-18 without its pooling and head gives the vector that a set is decoded from."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,15 @@ STRIDE = 64
 class ImageEncoder(Pretrained):
     """ResNet-18, batch normalisation and a 2×2 convolution with stride 2, flattened.
 
-    Each place of the last feature map sees 64×64 pixels of its own and what is around them, so the latent numbers
-    are shared out over `(size / 64)²` places: 1 at 64 pixels, 4 of 128 numbers at 128, 16 of 32 numbers at 256. Images
-    of other sizes are filled up with zeros to the next multiple of 64, at the right and at the bottom.
+    Each place of the last feature map covers 64×64 pixels and sees their surroundings. The latent numbers are divided
+    among the `(size / 64)²` places. For `latent=512`, an image of 64 pixels has 1 place, one of 128 pixels has 4 places
+    with 128 numbers each, and one of 256 pixels has 16 places with 32 numbers each. Images of other sizes are padded
+    with zeros to the next multiple of 64, at the right and at the bottom.
 
     Args:
         latent: numbers in the vector.
-        size: pixels a side, or width and height.
-        width: channels of the first layers, which the later ones double; 64 is a ResNet-18.
+        size: pixels per side, or width and height.
+        width: channels of the first layers; each later stage doubles them. A ResNet-18 has 64.
 
     Example:
         >>> encoder = ImageEncoder(latent=512, size=64)
@@ -69,10 +70,10 @@ class ImageEncoder(Pretrained):
         return self.project(self.norm(features)).flatten(1)[:, : self.latent]
 
     def load_resnet18(self, state: Mapping[str, Tensor]) -> None:
-        """Take over the weights of a ResNet-18 that was trained on ImageNet, as torchvision names them.
+        """Load the weights of a ResNet-18 that was trained on ImageNet, under torchvision's names.
 
-        Its classifier (`fc.*`) is left out. Images are from then on normalised as they were in that training; they
-        are still given in [0, 1].
+        The classifier (`fc.*`) is ignored. From then on the encoder normalises images as they were in that training.
+        Still pass them in [0, 1].
         """
         self.resnet.load_public(state)
         self.mean.copy_(torch.tensor(IMAGENET_MEAN).view(3, 1, 1))
@@ -162,7 +163,7 @@ class Block(nn.Module):
 
 
 def check_images(images: Tensor, shape: tuple[int, int] | None = None) -> None:
-    """Raise unless `images` is `[batch, 3, *shape]`, real, and looks as if its values were in [0, 1].
+    """Raise unless `images` is `[batch, 3, *shape]`, has floating point numbers, and seems to hold values in [0, 1].
 
     >>> check_images(torch.zeros(2, 64, 64, 3))
     Traceback (most recent call last):

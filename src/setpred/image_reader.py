@@ -1,4 +1,4 @@
-"""From an image to a first set: every place of a feature map proposes one element, and the likeliest are kept."""
+"""From an image to a set: every place of a feature map proposes one element, and the likeliest proposals are kept."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ RARE = -4.0
 
 
 class ImageReader(Proposer):
-    """Read the objects of an image: at each place of a feature map an element and a score, the best of them a set.
+    """Predict the objects of an image: each place of a feature map proposes one, and the best proposals are the set.
 
     Images may have any size and shape. In training the feature map is computed in bfloat16 where the processor has
     instructions for it.
 
     Args:
         schema: what an element is.
-        width: channels of the finest map; the next two have two and four times as many.
-        patch: pixels a side of a column of the finest map. Places are two of them apart: 2 suits images of 64 pixels,
-            4 such of 128 and more.
-        canvas: width and height of the images it was trained on, for those who read files for it.
-        resnet: whether the feature map is that of a ResNet-18, which can begin with public weights (`load_resnet18`).
-            Its `width` is 64, and its places are 8 pixels apart.
+        width: channels of the finest feature map; the next two maps have two and four times as many.
+        patch: pixels per side of a cell of the finest map. Two places are `2 * patch` pixels apart. Use 2 for images of
+            64 pixels, and 4 for images of 128 pixels and more.
+        canvas: width and height of the training images. `setpred predict` brings images from files to this size.
+        resnet: use a ResNet-18 for the feature map. It can begin with public weights (`load_resnet18`); `width` is then
+            64, and places are 8 pixels apart.
 
     Example:
         >>> from setpred.schema import Real
@@ -74,7 +74,7 @@ class ImageReader(Proposer):
         self.register_buffer("usual_factor", torch.zeros(summary, summary))
 
     def load_resnet18(self, state: Mapping[str, Tensor]) -> None:
-        """Take over the weights of a ResNet-18 that was trained on ImageNet, as torchvision names them."""
+        """Load the weights of a ResNet-18 that was trained on ImageNet, under torchvision's names."""
         if not isinstance(self.trunk, ResNetTrunk):
             raise ValueError("the trunk is not a ResNet-18: build the reader with resnet=True, width=64")
         self.trunk.load_resnet18(state)
@@ -92,7 +92,7 @@ class ImageReader(Proposer):
         return select(self.schema, self.propose(images), self.apart)
 
     def propose(self, images: Tensor, given: Tensor | None = None) -> Tensor:
-        """What each place proposes before activation, last the score: `[batch, places, dim]`."""
+        """The proposal of each place before activation, with the score as its last number: `[batch, places, dim]`."""
         return self._read(images)[0]
 
     def _read(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -115,9 +115,9 @@ class ImageReader(Proposer):
 
     @torch.no_grad()
     def fit_places(self, images: Tensor, sets: Tensor, mask: Tensor) -> None:
-        """Learn where in the data's space each place of an image lies, before training.
+        """Before training, find which position in the data's space each place of an image stands for.
 
-        For a position in pixels that is known, otherwise it is found roughly; see `fit_plane`.
+        If positions are in pixels, this is known. Otherwise it is estimated from the data; see `fit_plane`.
         """
         if self.plane is not None and mask.any():
             positions = sets[..., self._position.start : self._position.stop]
@@ -134,10 +134,11 @@ class ImageReader(Proposer):
 
     @torch.no_grad()
     def calibrate(self, batches: Iterable[tuple[Tensor, ...]]) -> None:
-        """Learn after training, from batches of images, sets and masks, what no gradient teaches.
+        """Fit three things that have no gradient, after training, from batches of images, sets and masks.
 
-        How near two objects come, so that proposals that repeat one another are told from neighbours; the score from
-        which on an element counts as an object, which becomes a presence of ½; and what the images usually look like.
+        These are the smallest distance between two objects, by which repeated proposals are told from neighbours; the
+        score at which an element counts as an object, which becomes a presence of ½; and how images usually look, for
+        `strangeness`.
         """
         was_training = self.training
         self.eval()
@@ -171,5 +172,5 @@ class ImageReader(Proposer):
 
     @torch.no_grad()
     def strangeness(self, images: Tensor) -> Tensor:
-        """How unlike those of its training images look, `[batch]`: of those, one in a hundred is above 1."""
+        """How much images differ from the training images, `[batch]`. One training image in a hundred is above 1."""
         return ((self._read(images)[2] - self.usual_mean) @ self.usual_factor).norm(dim=1)

@@ -1,8 +1,8 @@
 """Initial sets: where the inner optimisation starts.
 
-Each is a module called as `init(batch, like=z, generator=None)`, giving `[batch, size, dim]`. The decoder tells
-it the shape of a set once, with `build`. `weight` is how strongly the objective pulls the set to its start, `projected`
-whether a constraint holds for the start already.
+Each is a module that is called as `init(batch, like=z, generator=None)` and returns `[batch, size, dim]`. The decoder
+sets the shape of a set once, with `build`. `weight` says how strongly the objective pulls the set to its start, and
+`projected` whether a constraint applies to the start already.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _SEEDS: ContextVar[Sequence[int] | None] = ContextVar("_SEEDS", default=None)
 
 
 class Init(nn.Module):
-    """Base of the initial sets."""
+    """Base class of the initial sets."""
 
     weight: float = 0.0
     projected: bool = True
@@ -38,7 +38,7 @@ class Init(nn.Module):
 
 
 class ZeroInit(Init):
-    """All elements at zero. Works only where equal elements can be separated, as with FSPool.
+    """All elements at zero. This works only if the encoder can separate equal elements, as `FSPool` does.
 
     >>> init = ZeroInit()
     >>> init.build(size=3, dim=2)
@@ -53,15 +53,12 @@ class ZeroInit(Init):
 class RandomInit(Init):
     """Normal noise, fresh for every example in training.
 
-    In `eval()` every example starts from one fixed draw, so a prediction depends on nothing but its input;
-    pass a generator to draw fresh ones. `setpred train` and `setpred evaluate` judge with a start for each example.
-
-    Args:
-        std: of the noise.
-        projected: whether a constraint holds for the start already; if not, it holds from the first step on.
+    In `eval()` every example starts from the same fixed noise, so a prediction depends on its input alone; pass a
+    generator to draw fresh noise. `setpred train` and `setpred evaluate` give each test example a start of its own.
 
     Args:
         std: standard deviation of the noise.
+        projected: whether a constraint applies to the start already; otherwise it applies from the first step on.
 
     >>> init = RandomInit(std=0.1).eval()
     >>> init.build(size=3, dim=2)
@@ -88,10 +85,10 @@ class RandomInit(Init):
 
 
 class LearnedInit(Init):
-    """One learned set that every example starts from; before training it is noise of `std`.
+    """One learned set from which every example starts. Before training it is noise with standard deviation `std`.
 
-    An implicit gradient does not see the start, so the objective also holds `weight · ½ mean (Y - Y0)²`:
-    without that pull a learned start would never move.
+    An implicit gradient does not depend on the start. So that the start can learn, the objective has one more term,
+    `weight · ½ mean (Y - Y0)²`, which pulls sets to their start.
 
     Args:
         std: standard deviation of the learned set before training.
@@ -122,10 +119,10 @@ class LearnedInit(Init):
 
 
 class GuessedInit(Init):
-    """A first guess, made from z by a small network, so that the descent begins nearer to the answer.
+    """An initial set that a small network computes from z, so that the descent begins nearer to the solution.
 
-    An implicit gradient does not reach it, so it learns from a loss of its own, to be added to that of the sets. That
-    loss ends at the guess: z is made for the descent alone.
+    An implicit gradient does not reach this network, so it needs a loss of its own, which you add to that of the sets
+    (see the example). That loss sends no gradient to z, which is trained for the descent alone.
 
     Args:
         latent: length of z.

@@ -1,8 +1,8 @@
-"""Which predicted element belongs to which target element, and the losses built on that.
+"""Which predicted element belongs to which target element, and losses between sets.
 
-A set has no order, so a prediction is compared with its target after a one-to-one match of least total
-cost (Hungarian), or element by element with whatever is nearest (Chamfer). The match is found without a
-graph; only the cost of the matched pairs is differentiated.
+A set has no order. The Hungarian loss compares prediction and target after the one-to-one match of least total cost;
+the Chamfer loss compares each element with the nearest one of the other set. The match is found without a graph, and
+only the cost of the matched pairs is differentiated.
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ CLASS_PENALTY = 1e3
 
 
 class Assignment(NamedTuple):
-    """Matched pairs, as indices into the two sets; `k` is the smaller of the two sizes.
+    """Matched pairs, as indices into the two sets. `k` is the size of the smaller set.
 
     Pairs are ordered by `prediction`. With masks an example may have fewer than `k` pairs: `mask` is true
     for the real ones, and the indices of the others are 0, so that gathering with them is always safe.
@@ -48,7 +48,7 @@ def assign(
 ) -> Assignment:
     """Match predictions and targets one to one at the least total cost, example by example.
 
-    `match` does it for two sets.
+    `match` does the same for two sets instead of a cost matrix.
 
     Args:
         cost: [batch, n, m], of any real dtype and on any device; row i, column j is what it costs to match
@@ -89,7 +89,7 @@ def match(
     target_mask: Tensor | None = None,
     same_class: Classes | None = None,
 ) -> Assignment:
-    """The match of two sets that `hungarian_loss` takes the mean of; the arguments are the same.
+    """The one-to-one match of two sets with the least total cost, as in `hungarian_loss`, which has the same arguments.
 
     >>> sets = torch.tensor([[[0.0, 0.0], [3.0, 4.0]]])
     >>> match(sets, sets.flip(1)).target
@@ -110,7 +110,7 @@ def hungarian_loss(
     target_mask: Tensor | None = None,
     same_class: Classes | None = None,
 ) -> Tensor:
-    """Mean cost of the matched pairs, under the match that makes it least.
+    """Mean cost of the matched pairs, under the match with the least total cost.
 
     Args:
         prediction: [batch, n, dim].
@@ -122,8 +122,8 @@ def hungarian_loss(
         mask: [batch, n] bool, true where an element exists, in both sets; for sets of one size.
         prediction_mask: [batch, n] bool, where the predictions have a mask of their own.
         target_mask: [batch, m] bool, where the targets have a mask of their own.
-        same_class: class numbers, [batch, n] for both sets or a pair of [batch, n] and [batch, m]. Pairs of
-            different classes are matched only when there is no other way, and add their plain cost.
+        same_class: class numbers, [batch, n] for both sets or a pair of [batch, n] and [batch, m]. Elements of
+            different classes are matched only if there is no other possibility, and then count with their plain cost.
 
     Returns:
         [batch]; 0 for an example without pairs.
@@ -152,7 +152,8 @@ def chamfer_loss(
 ) -> Tensor:
     """Mean cost from each prediction to its nearest target, plus the same from each target.
 
-    Cheaper than the Hungarian loss, and blind to multiplicity: {a, a, b} and {a, b, b} are at distance 0.
+    It is cheaper than the Hungarian loss and ignores how often an element occurs: {a, a, b} and {a, b, b} have distance
+    0.
     Arguments and result are those of `hungarian_loss`.
 
     >>> chamfer_loss(torch.tensor([[[0.0], [0.0], [1.0]]]), torch.tensor([[[0.0], [1.0], [1.0]]]))

@@ -1,4 +1,4 @@
-"""Sets of different sizes in one tensor: padding, and the masks that say what is real."""
+"""Sets of different sizes in one tensor: padding, and masks that say which elements exist."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,11 @@ from .tensors import check_device, check_tensor
 
 
 def pad_sets(sets: Sequence[Any], size: int | None = None) -> tuple[Tensor, Tensor]:
-    """Stack sets of different sizes, filling up with zeros.
+    """Stack sets of different sizes, padded with zeros.
 
     Args:
-        sets: one [n_i, dim] tensor (or array) an example; a set may be empty, as [0, dim].
-        size: how many elements every set gets; the largest n_i when left out.
+        sets: one [n_i, dim] tensor (or array) per example; an empty set is [0, dim].
+        size: elements per set after padding; by default the largest n_i.
 
     Returns:
         The sets, [batch, size, dim], and a mask, [batch, size] bool, true where an element exists.
@@ -62,8 +62,8 @@ def pad_sets(sets: Sequence[Any], size: int | None = None) -> tuple[Tensor, Tens
 def collate_sets(examples: Sequence[tuple[Any, Any]], size: int | None = None) -> tuple[Any, Tensor, Tensor]:
     """The `collate_fn` of a DataLoader over (input, set) pairs whose sets differ in size.
 
-    Inputs are batched as usual, sets as in `pad_sets`; to fix the size for all batches pass
-    `functools.partial(collate_sets, size=10)`.
+    Inputs are batched as usual, sets as in `pad_sets`. Without `size`, each batch is padded to its own largest set. To
+    pad all batches alike, pass `functools.partial(collate_sets, size=10)` to the DataLoader.
 
     Returns:
         inputs, sets [batch, size, dim], mask [batch, size].
@@ -107,7 +107,7 @@ def masks_of_both(
 ) -> tuple[Tensor, Tensor]:
     """Which predictions, of `[batch, n, ...]`, and which targets, of `[batch, m, ...]`, exist.
 
-    `mask` is that of both sets, `prediction_mask` and `target_mask` are those of one. Without any, all elements exist.
+    `mask` is for both sets, `prediction_mask` and `target_mask` for one each. Without a mask, all elements exist.
     """
     alone = mask is not None and prediction_mask is None and target_mask is None
     if alone and prediction.shape[1] != target.shape[1]:

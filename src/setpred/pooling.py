@@ -1,4 +1,4 @@
-"""Pooling: a set of feature vectors becomes one vector, whatever the order of the set.
+"""Pooling: a set of feature vectors becomes one vector, which does not depend on the order of the set.
 
 Every pooling takes features `[batch, size, channels]` and an optional mask `[batch, size]` (True where an
 element exists) and returns `[batch, channels]`. An empty set pools to zeros.
@@ -36,7 +36,7 @@ class MeanPool(nn.Module):
 
 
 class MaxPool(nn.Module):
-    """Largest value of each channel; equal maxima share the gradient evenly.
+    """Largest value of each channel. The gradient is divided evenly among equal maxima.
 
     >>> MaxPool()(torch.tensor([[[1.0], [3.0]]])).tolist()
     [[3.0]]
@@ -48,17 +48,17 @@ class MaxPool(nn.Module):
 
 
 class FSPool(nn.Module):
-    """Featurewise sort pooling: sort every channel over the set, then weight by rank and sum.
+    """Featurewise sort pooling: sort every channel over the set, multiply by one weight per rank, and sum.
 
-    The gradient of the sort sends each element a part of its own, so equal elements can be told apart: the
-    gradient is *exclusively multiset-equivariant*. Equal values are ranked by their index.
+    Equal values are ranked by their index, so equal elements get different weights and different gradients: the
+    gradient is *exclusively multiset-equivariant*.
 
-    The weights are a piecewise-linear function of the relative rank with `size` knots. A set of exactly `size`
-    elements meets each knot once; a set of k elements reads the function at rank i / (k - 1).
+    The weights are a piecewise-linear function of the relative rank, with `size` knots. A set of exactly `size`
+    elements uses each knot once. In a set of k elements, the element of rank i uses the value at i / (k - 1).
 
     Args:
-        channels: features of an element.
-        size: knots of the weight function, normally the (largest) number of elements.
+        channels: features per element.
+        size: knots of the weight function, normally the largest number of elements.
 
     Example:
         >>> pool = FSPool(channels=4, size=3)

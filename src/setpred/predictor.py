@@ -1,4 +1,4 @@
-"""A whole model: an input becomes a vector, the vector a set, and the set a list of objects."""
+"""A whole model: it turns an input into a vector, the vector into a set, and the set into a list of objects."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,10 @@ from .tensors import check_tensor
 
 
 class Predictions(list[list[dict[str, Any]]]):
-    """The objects of each input. `diverged` says for each whether its inner optimisation left the finite numbers or
-    blew up, so that its objects are those of the best iterate before that."""
+    """The objects of each input.
+
+    `diverged` lists for each input whether its inner optimisation diverged. Its objects are then those of the best
+    finite iterate."""
 
     def __init__(self, objects: Iterable[list[dict[str, Any]]], diverged: list[bool]):
         super().__init__(objects)
@@ -24,12 +26,12 @@ class Predictions(list[list[dict[str, Any]]]):
 
 
 class SetPredictor(Pretrained):
-    """Predict the objects that an image, a vector or a set stands for.
+    """Predict objects from images, vectors or sets.
 
     Args:
         encoder: a module that maps inputs to vectors `[batch, latent]`: `ImageEncoder`, `VectorEncoder`,
             `SetEncoder` or one of your own.
-        decoder: from vectors to sets; None where the encoder gives sets by itself, as `SlotAttention` does.
+        decoder: maps vectors to sets; None if the encoder returns sets itself, as `SlotAttention` does.
         schema: what an element is.
 
     Example:
@@ -58,20 +60,20 @@ class SetPredictor(Pretrained):
         """Sets `[batch, size, dim]` in the schema's encoding.
 
         Args:
-            inputs: images `[batch, 3, height, width]` in bytes or in [0, 1], vectors `[batch, numbers]`, or sets
-                `[batch, elements, numbers]`.
+            inputs: images `[batch, 3, height, width]` (bytes, or numbers in [0, 1]), vectors `[batch, numbers]`, or
+                sets `[batch, elements, numbers]`.
             mask: which elements of input sets exist, `[batch, elements]`.
         """
         encoded = self.encode(inputs, mask)
         return encoded if self.decoder is None else self.decoder(encoded)
 
     def encode(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """What the encoder makes of the inputs: the vectors `[batch, latent]` that sets are decoded from."""
+        """The encodings of the inputs: the vectors `[batch, latent]` that sets are decoded from."""
         inputs = self.prepared(inputs)
         return self.encoder(inputs) if mask is None else self.encoder(inputs, mask.to(inputs.device))
 
     def prepared(self, inputs: Tensor) -> Tensor:
-        """The inputs where the model is and of its type; bytes become numbers in [0, 1]."""
+        """The inputs on the device and in the dtype of the model; bytes become numbers in [0, 1]."""
         check_tensor("the input", inputs)
         numbers = inputs.to(next(self.parameters()))
         return numbers / 255 if inputs.dtype == torch.uint8 else numbers
@@ -87,16 +89,15 @@ class SetPredictor(Pretrained):
     ) -> Predictions:
         """The objects of each input, in the units of the schema, each with its `confidence`.
 
-        A warning says how many inner optimisations diverged, and `.diverged` of the answer which.
+        If inner optimisations diverge, a warning says how many, and `.diverged` of the result says which.
 
         Args:
             inputs: as in `forward`.
-            steps: inner iterations, instead of the solver's.
-            threshold: the presence from which on an element is an object.
+            steps: inner iterations, instead of the number in the solver.
+            threshold: elements whose presence is at least this count as objects.
             mask: as in `forward`.
-            sizes: width and height that each image had before it was scaled into the top left corner of the canvas
-                that is passed here. Places in pixels are then those of the original image, otherwise those of the
-                canvas.
+            sizes: width and height of each original image, before it was scaled into the top left corner of the canvas
+                that is passed here. Positions in pixels then refer to the original image, and otherwise to the canvas.
         """
         if steps is not None and self.decoder is None:
             raise ValueError(f"{type(self.encoder).__name__} has no inner iterations: leave steps out")
@@ -123,7 +124,7 @@ class SetPredictor(Pretrained):
 
 
 def divergence(count: int, total: int) -> str:
-    """What to say of inner optimisations that diverged.
+    """The warning about diverged inner optimisations.
 
     >>> divergence(1, 8)
     'the inner optimisation diverged for 1 of 8 inputs, whose objects are not to be trusted: lower its lr, or clip'

@@ -1,4 +1,4 @@
-"""A second start for the examples whose inner loss says that the first went wrong or is not done yet."""
+"""A second start for the examples whose inner loss says that the first went wrong or has not converged."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,20 +12,22 @@ from .notices import renamed_arguments
 
 @renamed_arguments(share="fraction")
 class Restart(nn.Module):
-    """Solve suspicious examples again from where they ended, shaken, and keep the set of lower inner loss.
+    """Solve suspicious examples a second time, from their first result plus noise, and keep the set of lower inner
+    loss.
 
-    In `eval()` an example is suspicious if its inner loss, as the last iteration saw it, is above `threshold`, or if it
-    diverged; so what is predicted depends on nothing but the input. Training starts every example once, and a start
-    given by the caller is never replaced.
+    In `eval()` an example is suspicious if it diverged, or if its inner loss at the last iteration is above
+    `threshold`. So a prediction depends on its input alone. There are no restarts in training, nor where the caller
+    passes the initial set.
 
     Args:
-        fraction: fraction of the examples that start a second time, which is about what restarts cost. The threshold is
-            fitted after training so that this fraction of the examples of `fitting` exceeds it.
-        std: standard deviation of the noise that is added to the set before its second start. A slow descent continues
-            regardless of it; a descent that ended in a wrong place gets out.
+        fraction: fraction of examples that start a second time, which is also about the additional work. The threshold
+            is fitted after training so that this fraction of the examples inside `fitting` exceeds it.
+        std: standard deviation of the noise that is added to the set before the second start. It lets a descent that
+            ended in a wrong place leave it; a descent that was only slow goes on in spite of it.
 
     Attributes:
-        threshold: infinite, so that nothing starts again, until it is fitted.
+        threshold: the inner loss above which an example starts again. It is infinite until it is fitted, so that no
+            example does.
 
     Example:
         >>> import setpred as sp
@@ -52,7 +54,8 @@ class Restart(nn.Module):
 
     @contextmanager
     def fitting(self) -> Iterator[None]:
-        """Inside, examples start once; after, the largest `fraction` of their inner losses is above the threshold."""
+        """Fit the threshold to the examples decoded inside this context: `fraction` of their inner losses will exceed
+        it."""
         self.threshold.fill_(torch.inf)
         self.seen = []
         try:
@@ -63,7 +66,7 @@ class Restart(nn.Module):
             self.seen = None
 
     def suspects(self, losses: Tensor, diverged: Tensor) -> Tensor:
-        """Which of the examples should start again, `[batch]`: none before there is a threshold."""
+        """Which examples should start again, `[batch]`; none before the threshold is fitted."""
         losses = losses.detach()
         if self.seen is not None:
             usable = losses.float()  # a precision that quantiles are known for

@@ -1,4 +1,4 @@
-"""What an inner optimisation found, and how it got there."""
+"""The result of an inner optimisation, and its trajectory."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,11 +11,11 @@ from .descent import Descent, all_finite, set_norm
 
 @dataclass
 class Trace:
-    """The iterates from the initial set to the solution; an example that stopped early stays where it is.
+    """The iterates from the initial set to the solution. An example that stops early keeps its last iterate.
 
     Attributes:
         sets: `[steps + 1, batch, size, dim]`.
-        loss: inner loss, `[steps + 1, batch]`.
+        loss: inner loss of each iterate, `[steps + 1, batch]`.
         grad_norm: length of the gradient, `[steps + 1, batch]`.
     """
 
@@ -30,17 +30,18 @@ class Trace:
 
 @dataclass
 class Solution:
-    """What the inner optimisation found.
+    """The result of the inner optimisation.
 
     Attributes:
         sets: the predicted sets, `[batch, size, dim]`.
         loss: inner loss of each set, `[batch]`.
-        last_loss: inner loss at the last gradient, one step before the set, `[batch]`; `loss` for a diverged example.
-        grad_norm: length of its gradient, `[batch]`.
-        clipped: fraction of its gradients that were clipped, `[batch]`.
-        diverged: whether its iterates left the finite numbers, or its inner loss blew up, `[batch]`; `sets` then holds
-            its best finite iterate.
-        restarted: whether its inner loss made the decoder start it again, `[batch]`.
+        last_loss: inner loss at the last gradient, one step before the result, `[batch]`; equal to `loss` if the
+            example diverged.
+        grad_norm: length of the inner gradient, `[batch]`.
+        clipped: fraction of the iterations whose gradient was clipped, `[batch]`.
+        diverged: whether the iterates left the finite numbers, or the inner loss blew up, `[batch]`; `sets` then holds
+            the best finite iterate.
+        restarted: whether the example got a second start, `[batch]`.
         trace: the iterates, if requested.
     """
 
@@ -55,7 +56,7 @@ class Solution:
 
     @property
     def diagnostics(self) -> dict[str, Tensor]:
-        """Means over the batch (inner loss and gradient over the examples that did not diverge), to log."""
+        """Means over the batch, for logs. Inner loss and gradient are means over the examples that did not diverge."""
         fine = ~self.diverged
         count = fine.sum().clamp(min=1)
         return {

@@ -1,6 +1,6 @@
 """Solvers: how a set moves along the gradient of the inner objective.
 
-A solver says where to go from one gradient (`update`); the loop around it is written once, in `descent.py`.
+A solver computes the next sets from one gradient (`update`). The loop around it is written once, in `descent.py`.
 `lr` and `momentum` are numbers or functions of the iteration, counted from 0.
 """
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 Schedule = float | Callable[[int], float]
 MOST_STEPS = 1_000_000
-"""Above this many iterations a number is a mistake."""
+"""A larger number of iterations is refused as a mistake."""
 
 
 @dataclass
 class Solver:
-    """What all solvers share.
+    """Base class of the solvers.
 
     Args:
         steps: inner iterations.
-        eval_steps: inner iterations of evaluation; None uses `steps`.
+        eval_steps: inner iterations in `eval()`; None uses `steps`.
         lr: step size.
-        clip: longest gradient of an example (L2 norm over the whole set).
-        tol: an example stops once the length of its (projected) gradient is at most this.
+        clip: gradients longer than this are shortened to it (L2 norm over the set of an example); None does not clip.
+        tol: an example stops once its (projected) gradient is at most this long.
         exact_steps: how many of the last iterations use full precision. The iterations before may use matrix products
             of reduced precision where those are faster (bfloat16 on CPUs with AMX or AVX512-BF16, TF32 on GPUs).
             None uses full precision in all of them.
@@ -67,11 +67,11 @@ class Solver:
         return True
 
     def iterations(self, training: bool = False) -> int:
-        """How many a descent makes, in training or in `eval()`."""
+        """The number of inner iterations, in training or in `eval()`."""
         return self.steps if training or self.eval_steps is None else self.eval_steps
 
     def planned(self, steps: int) -> "Solver":
-        """This solver for a descent of just so many iterations."""
+        """This solver for a descent of exactly `steps` iterations."""
         return self
 
     def start(self, sets: Tensor) -> Any:
@@ -79,11 +79,11 @@ class Solver:
         return None
 
     def update(self, sets: Tensor, grad: Tensor, state: Any, t: int) -> tuple[Tensor, Any]:
-        """The sets after step `t`, and the state to go on with."""
+        """The sets after step `t`, and the state for the next step."""
         raise NotImplementedError
 
     def step(self, descent: "Descent", grad: Tensor) -> tuple[Tensor, Any]:
-        """`update` for a descent; a solver that looks at more of the objective than one gradient overrides this."""
+        """`update` for a descent. Override this in a solver that needs more of the objective than one gradient."""
         return self.update(descent.sets, grad, descent.state, descent.t)
 
 
@@ -101,7 +101,9 @@ class GradientDescent(Solver):
 
 @dataclass
 class Nesterov(Solver):
-    """Gradient descent with Nesterov momentum, as `torch.optim.SGD(nesterov=True)`: the first step is 1 + m long.
+    """Gradient descent with Nesterov momentum, as in `torch.optim.SGD(nesterov=True)`.
+
+    The first step is 1 + momentum times as long as one of gradient descent.
 
     Args:
         momentum: the fraction m of the last step that the next step adds.
@@ -134,12 +136,12 @@ class Nesterov(Solver):
 class LineSearch(Solver):
     """Gradient descent whose step is halved, example by example, until the objective falls enough (Armijo's rule).
 
-    The first try is `lr`, then twice the last step. Each try is one more evaluation of the objective; the paper found
-    that they were not worth it.
+    The first iteration tries `lr`, each later one twice the last step. Each try costs one evaluation of the objective.
+    The paper found the line search not worth its cost.
 
     Args:
-        decrease: the fraction of the promised decrease that is enough.
-        halvings: how often a step is halved at most.
+        decrease: accept a step that achieves this fraction of the decrease that the gradient predicts.
+        halvings: the largest number of halvings per step.
 
     >>> LineSearch(steps=20, lr=2.0).halvings
     10
@@ -171,7 +173,7 @@ class TorchOptimizer(Solver):
 
     Args:
         optimizer: the class, such as torch.optim.Adam.
-        options: its other arguments; `steps`, `eval_steps`, `lr`, `clip` and `tol` are those of every solver.
+        options: other arguments of that class. `steps`, `eval_steps`, `lr`, `clip` and `tol` are as in every solver.
 
     Example:
         >>> solver = TorchOptimizer(torch.optim.Adam, lr=0.1, steps=50, betas=(0.5, 0.9))

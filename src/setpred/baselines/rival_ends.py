@@ -1,4 +1,4 @@
-"""What rivals share at both ends: the input as tokens, and proposals with a learned threshold of presence.
+"""What rivals share: modules that turn an input into tokens, and proposals whose presence is calibrated.
 
 A module of tokens maps `inputs, given → tokens [batch, count, features], mask [batch, count] or None`.
 """
@@ -19,14 +19,14 @@ Tokens = tuple[Tensor, Tensor | None]
 
 
 class ImageTokens(nn.Module):
-    """The places of the image reader's map, each a vector that knows where it is.
+    """One token for each place of the image reader's feature map, with its position.
 
     Args:
-        width: channels of the trunk's finest map.
-        patch: pixels a side of a column of the finest map.
+        width: channels of the finest feature map.
+        patch: pixels per side of a cell of the finest map.
         features: numbers in a token.
-        canvas: width and height of the images it was trained on, for those who read files for it.
-        resnet: whether the trunk is a ResNet-18, of `width` 64, which can begin with public weights.
+        canvas: width and height of the training images. `setpred predict` brings images from files to this size.
+        resnet: use a ResNet-18 for the feature map. It can begin with public weights; `width` is then 64.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class ImageTokens(nn.Module):
 
 
 class VectorTokens(nn.Module):
-    """A vector, read by a small network, as several tokens.
+    """Several tokens, which a small network computes from a vector.
 
     Args:
-        dim: numbers in a vector.
+        dim: numbers per vector.
         hidden: width of the network.
         features: numbers in a token.
-        count: tokens.
+        count: number of tokens.
     """
 
     takes = "vector"
@@ -81,12 +81,12 @@ class VectorTokens(nn.Module):
 
 
 class CodeTokens(nn.Module):
-    """Tokens of the vector that an encoder makes of an input, so that all that is known goes through this vector.
+    """Tokens from the vector that an encoder makes of an input, so that all information passes through this vector.
 
     Args:
-        encoder: from inputs to vectors `[batch, latent]`.
+        encoder: maps inputs to vectors `[batch, latent]`.
         latent: length of the vector.
-        hidden: width of the network that makes tokens of it.
+        hidden: width of the network that makes tokens of the vector.
         features: numbers in a token.
     """
 
@@ -100,13 +100,13 @@ class CodeTokens(nn.Module):
 
 
 class SetTokens(nn.Module):
-    """A token for each element of a set, and one more, so that an empty set has a token, too; they see one another.
+    """A token for each element of a set, and one more for empty sets, from a Transformer encoder.
 
     Args:
-        dim: numbers in an element.
-        size: elements of the largest set.
+        dim: numbers per element.
+        size: elements in the largest set.
         features: numbers in a token.
-        layers: of the Transformer encoder.
+        layers: layers of the Transformer encoder.
     """
 
     takes = "set"
@@ -131,9 +131,9 @@ class SetTokens(nn.Module):
 
 
 class Calibrated(Proposer):
-    """A proposer that learns after training from which score on an element counts as present.
+    """A proposer that finds, after training, the score at which an element counts as present.
 
-    The focal loss does not make of ½ the score at which half of the elements are present.
+    The focal loss does not train scores such that half of the elements with score ½ are present.
     """
 
     least_score: Tensor
@@ -161,7 +161,7 @@ class Calibrated(Proposer):
 
 
 class ProposalHead(nn.Sequential):
-    """Two layers to the numbers of a proposal, whose score starts low."""
+    """Two layers that compute the numbers of a proposal. Its score starts low."""
 
     def __init__(self, features: int, numbers: int) -> None:
         last = nn.Linear(features, numbers)

@@ -1,4 +1,4 @@
-"""Rivals for inputs of any kind: all elements at once, slots that compete, queries that look."""
+"""Rivals for inputs of any kind: all elements at once, competing slots, and learned queries."""
 
 import torch
 from torch import Tensor, nn
@@ -15,15 +15,15 @@ from .slot_attention import Convolutions, ElementHead, SlotRounds, start_as_publ
 class AllAtOnce(Calibrated):
     """An MLP writes all elements side by side, each with an output of its own.
 
-    A set has many orders and the outputs one, so somewhere a small change of the input must make elements jump from
-    one output to another: the responsibility problem (Zhang, Hare and Prügel-Bennett, *FSPool*, 2020). Slot MLP
-    (Locatello et al., 2020) is this on CLEVR, published with the budget of Slot Attention.
+    A set has no order, but the outputs have one. So for some inputs a small change must make elements jump from one
+    output to another: the responsibility problem (Zhang, Hare and Prügel-Bennett, *FSPool*, 2020). Slot MLP (Locatello
+    et al., 2020) is this model on CLEVR, published with the training budget of Slot Attention.
 
     Args:
         schema: what an element is.
-        encoder: from inputs to vectors `[batch, latent]`, the same as before a `SetDecoder`.
+        encoder: maps inputs to vectors `[batch, latent]`, as the encoder before a `SetDecoder` does.
         latent: length of the vector.
-        features: numbers in an output before it becomes an element.
+        features: numbers per output before it becomes an element.
 
     Example:
         >>> from setpred import Real, VectorEncoder
@@ -54,12 +54,12 @@ class SlotMLP(nn.Module):
     """`AllAtOnce` on CLEVR as published: Slot Attention's convolutions, flattened, and an MLP that writes all slots.
 
     Args:
-        image_size: pixels a side.
-        size: slots, that is elements of a set.
+        image_size: pixels per side.
+        size: slots, that is elements per set.
         dim: numbers in an element.
-        coordinates: how many of them, the first ones, lie in [-1, 1]; the others lie in [0, 1].
-        width: channels of the features and numbers in a slot.
-        hidden: of the MLP.
+        coordinates: the first so many numbers lie in [-1, 1], the others in [0, 1].
+        width: channels of the features, and numbers per slot.
+        hidden: width of the MLP.
 
     Example:
         >>> import torch
@@ -103,17 +103,17 @@ class SlotMLP(nn.Module):
 
 
 class CompetingSlots(Calibrated):
-    """Slots compete for the tokens of the input, round by round; each becomes an element.
+    """Slots compete for the tokens of the input in rounds of attention, then each slot becomes an element.
 
     Slot Attention (Locatello et al., 2020) is published for CLEVR with 150,000 steps of 512 images, Adam at 4e-4 with a
-    warm-up of 1,000 steps and a decay, and three rounds. With `implicit` the gradient is that of one round at the fixed
-    point (Chang, Griffiths and Levine, 2022), which is steadier and allows more rounds.
+    warm-up of 1,000 steps and a decay, and three rounds. With `implicit`, the gradient is that of one round at the
+    fixed point (Chang, Griffiths and Levine, 2022). This makes training more stable and allows more rounds.
 
     Args:
         schema: what an element is.
         tokens: what the slots compete for, such as `ImageTokens`.
         iterations: rounds of attention.
-        implicit: make all rounds but the last without a graph.
+        implicit: compute all rounds but the last without a graph.
 
     Example:
         >>> from setpred import Real
@@ -151,7 +151,7 @@ class CompetingSlots(Calibrated):
 
     @torch.no_grad()
     def check_equivariance(self, inputs: Tensor, given: Tensor | None = None) -> Report:
-        """Which equivariance slots have as a function of where they start; the input is one example."""
+        """Check the equivariance of slots as a function of their initial values. The input is one example."""
         tokens, mask = self.tokens(inputs, given)
 
         def attend(slots: Tensor) -> Tensor:
@@ -162,16 +162,16 @@ class CompetingSlots(Calibrated):
 
 
 class LearnedQueries(Calibrated):
-    """Learned queries look at the input and at one another in the layers of a Transformer decoder; each is an element.
+    """Learned queries attend to the input and to one another in a Transformer decoder; each becomes an element.
 
-    The loss is taken after every layer, as DETR's auxiliary losses are. DETR (Carion et al., 2020) is published with
+    Every layer has a loss, like the auxiliary losses of DETR. DETR (Carion et al., 2020) is published with
     300 to 500 epochs of COCO, AdamW at 1e-4 with weight decay 1e-4 and gradients clipped at 0.1; TSPN (Kosiorek, Kim
     and Rezende, 2020) decodes a vector in the same way.
 
     Args:
         schema: what an element is.
-        tokens: what the queries look at, such as `ImageTokens`.
-        layers: of the decoder.
+        tokens: what the queries attend to, such as `ImageTokens`.
+        layers: layers of the decoder.
 
     Example:
         >>> from setpred import Real

@@ -1,4 +1,4 @@
-"""From set to set, element by element: DeepSets, a Transformer and a BiLSTM, the rivals of the numbering experiment."""
+"""Models that compute one output element for each input element: the rivals of the numbering experiment."""
 
 import math
 from typing import Literal, get_args
@@ -30,15 +30,15 @@ class DeepSets(nn.Module):
         self.second = EquivariantLinear(hidden, out)
 
     def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`[batch, n, dim]` and the valid elements `[batch, n]` to `[batch, n, out]`, 0 where not valid."""
+        """Sets `[batch, n, dim]`, mask `[batch, n]` → `[batch, n, out]`; masked elements are 0."""
         sets = checked_sets(sets, self.dim, mask)
         return self.second(self.first(sets, mask).relu(), mask)
 
 
 class EquivariantLinear(nn.Module):
-    """A x_i + B mean(x): all that a linear map can do to a set without looking at its order.
+    """A x_i + B mean(x): the general linear map of a set that does not depend on its order.
 
-    Both maps have a bias, as in the published model, where one would do.
+    Both maps have a bias, as in the published model, although one would be enough.
     """
 
     def __init__(self, dim: int, out: int) -> None:
@@ -59,19 +59,19 @@ PositionalEncoding = Literal["none", "random", "sinusoidal", "both"]
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder over the same elements; the decoder starts from an affine map of each.
+    """Transformer encoder and decoder over the same elements; the decoder starts from an affine map of each element.
 
-    Without positional encoding it is set-equivariant. Sinusoidal encoding makes it depend on the order of the
-    elements. With random encoding half of the width is the affine map, half is α + e^β · noise, where α and β
-    are learned numbers. Encodings go to the decoder only; "both" gives sinusoidal ones to the encoder, too.
+    Without positional encoding the model is set-equivariant. Sinusoidal encoding makes it depend on the order of the
+    elements. With random encoding, half of the width is the affine map and the other half is α + e^β · noise, where α
+    and β are learned. Only the decoder gets encodings; with "both", the encoder gets sinusoidal ones, too.
 
     Args:
         dim: entries of an input element.
         out: entries of an output element.
-        pe: the positional encoding, "none", "random", "sinusoidal" or "both".
-        width: entries of an element inside; the paper takes 128 for 8 classes.
+        pe: the positional encoding: "none", "random", "sinusoidal" or "both".
+        width: entries of an element inside the model; the paper uses 128 for 8 classes.
         heads: attention heads.
-        layers: of the encoder, and as many of the decoder.
+        layers: layers of the encoder, and also of the decoder.
 
     >>> Transformer(pe="random")(torch.zeros(2, 64, 4)).shape
     torch.Size([2, 64, 64])
@@ -111,8 +111,8 @@ class Transformer(nn.Module):
 
         Args:
             sets: `[batch, n, dim]`.
-            mask: `[batch, n]`, True where an element is valid; others are not attended to and answer 0.
-            noise: `[batch, n, noise_dim]`, for `pe="random"`. If not given it is drawn from N(0, 1), in `eval()`
+            mask: `[batch, n]`, true where an element exists; other elements are not attended to, and their output is 0.
+            noise: `[batch, n, noise_dim]`, for `pe="random"`. By default it is drawn from N(0, 1); in `eval()` it is
                 always the same.
 
         Returns:
@@ -168,14 +168,14 @@ def sinusoids(n: int, width: int) -> Tensor:
 
 
 class BiLSTM(nn.Module):
-    """Linear, two bidirectional LSTM layers, linear: reads a set as a sequence.
+    """A linear layer, bidirectional LSTM layers and a linear layer, which read a set as a sequence.
 
     Args:
         dim: entries of an input element.
         out: entries of an output element.
-        hidden: state of each direction, and entries of an element as the LSTM sees it; the paper takes 128 for 8
+        hidden: state of each direction, and entries of an element in the input of the LSTM; the paper uses 128 for 8
             classes.
-        layers: of the LSTM.
+        layers: layers of the LSTM.
 
     >>> BiLSTM()(torch.zeros(2, 64, 4)).shape
     torch.Size([2, 64, 64])
@@ -189,7 +189,7 @@ class BiLSTM(nn.Module):
         self.head = nn.Linear(2 * hidden, out)
 
     def forward(self, sets: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`[batch, n, dim]` and the valid elements `[batch, n]`, which come first, to `[batch, n, out]`."""
+        """Sets `[batch, n, dim]`, mask `[batch, n]` (existing elements first) → `[batch, n, out]`."""
         sets = checked_sets(sets, self.dim, mask)
         features = self.source(sets)
         if mask is None:

@@ -10,22 +10,22 @@ from ..inits import evaluation_noise
 from ..matching import hungarian_loss
 
 EPSILON = 1e-3
-"""Of the published normalisation layers: Keras's default, a hundred times torch's."""
+"""The epsilon of the published normalisation layers: the default of Keras, a hundred times that of torch."""
 
 
 class SlotAttention(nn.Module):
-    """Image to set by Slot Attention (Locatello et al., 2020), with the sizes published for CLEVR.
+    """Slot Attention from images to sets (Locatello et al., 2020), with the sizes published for CLEVR.
 
-    Set-equivariant in its initial slots: equal slots stay equal, so they start from noise.
+    The model is set-equivariant in its initial slots. Equal slots would stay equal, so they start from noise.
 
     Args:
-        size: slots, that is elements of a set.
-        dim: numbers in an element.
-        coordinates: how many of them, the first ones, lie in [-1, 1]; the others lie in [0, 1].
-        width: channels of the features and numbers in a slot.
-        hidden: of the MLP that refines a slot.
+        size: slots, that is elements per set.
+        dim: numbers per element.
+        coordinates: the first so many numbers lie in [-1, 1], the others in [0, 1].
+        width: channels of the features, and numbers per slot.
+        hidden: width of the MLP that refines a slot.
         iterations: rounds of attention.
-        implicit: make all rounds but the last without a graph, so that the gradient is that of one round at the fixed
+        implicit: compute all rounds but the last without a graph; the gradient is then that of one round at the fixed
             point (Chang et al., 2022).
 
     Example:
@@ -68,13 +68,13 @@ class SlotAttention(nn.Module):
         start_as_published(self)
 
     def forward(self, images: Tensor, noise: Tensor | None = None, every_iteration: bool = False) -> Tensor:
-        """The predicted sets, `[batch, size, dim]`, or `[iterations, batch, size, dim]` for every iteration's.
+        """The predicted sets, `[batch, size, dim]`, or `[iterations, batch, size, dim]` with `every_iteration`.
 
         Args:
             images: `[batch, 3, height, width]` with values in [0, 1].
-            noise: `[batch, size, width]` or `[size, width]`, from which the slots start. If not given it is drawn
-                from N(0, 1), in `eval()` always the same.
-            every_iteration: predict from the slots after each iteration, which the losses * and † are taken at.
+            noise: `[batch, size, width]` or `[size, width]`, from which the initial slots are made. By default it is
+                drawn from N(0, 1); in `eval()` it is always the same.
+            every_iteration: predict from the slots after each iteration, as the losses * and † of `slot_loss` need it.
         """
         check_images(images)
         features = self.features(images)
@@ -90,7 +90,7 @@ class SlotAttention(nn.Module):
 
     @torch.no_grad()
     def check_equivariance(self, images: Tensor, given: Tensor | None = None) -> Report:
-        """Which equivariance slots have as a function of where they start, for one image."""
+        """Check the equivariance of slots as a function of their initial values, for one image."""
         features = self.features(images)  # once: the image stays the same
 
         def attend(slots: Tensor) -> Tensor:
@@ -110,10 +110,10 @@ class SlotAttention(nn.Module):
 
 
 class SlotRounds(nn.Module):
-    """Rounds of attention: each place is divided among the slots, and each slot takes the mean of what it got.
+    """Rounds of attention: each place is divided among the slots, and each slot takes the weighted mean of its places.
 
-    With `implicit`, gradients come back through the last round only, and the initial slots learn straight through the
-    others.
+    With `implicit`, gradients pass through the last round only, and reach the initial slots as if the other rounds were
+    the identity.
     """
 
     def __init__(self, width: int, hidden: int, iterations: int, implicit: bool = False) -> None:
@@ -149,7 +149,7 @@ class SlotRounds(nn.Module):
 
 
 def place_grid(height: int, width: int) -> Tensor:
-    """How far each place is from the four edges, in [0, 1], row by row: `[height * width, 4]`.
+    """The distances of each place from the four edges, in [0, 1], row by row: `[height * width, 4]`.
 
     >>> place_grid(1, 3)
     tensor([[0.0000, 0.0000, 1.0000, 1.0000],
@@ -162,9 +162,9 @@ def place_grid(height: int, width: int) -> Tensor:
 
 
 def slot_loss(prediction: Tensor, target: Tensor, coordinates: int = 3, coordinate_range: float = 1.0) -> Tensor:
-    """Hungarian loss with Huber cost, the coordinates measured in a range of the given length; `[batch]`.
+    """Hungarian loss with Huber cost and coordinates in a range of the given length; `[batch]`.
 
-    As published it is the sum over slots of the mean over their numbers.
+    As published, it is the sum over slots of the mean over their numbers.
 
     | variant | prediction | `coordinate_range` |
     |---|---|---|
@@ -172,12 +172,12 @@ def slot_loss(prediction: Tensor, target: Tensor, coordinates: int = 3, coordina
     | * | `every_iteration=True` | 2, as if they were in [-1, 1] |
     | † | `every_iteration=True` | 6, as if they were in [-3, 3] |
 
-    A longer range weighs coordinates more against attributes: better at strict distances, worse at attributes.
+    A longer range gives coordinates more weight: better precision at small distances, worse attributes.
 
     Args:
         prediction: `[batch, size, dim]`, or `[iterations, batch, size, dim]`, whose losses are averaged.
         target: `[batch, size, dim]`, coordinates in [-1, 1] first, presence last.
-        coordinates: how many numbers of an element, the first ones, are coordinates.
+        coordinates: the first so many numbers of an element are coordinates.
         coordinate_range: the length of their range inside the loss.
 
     >>> target = torch.zeros(1, 2, 19)
@@ -196,7 +196,7 @@ def slot_loss(prediction: Tensor, target: Tensor, coordinates: int = 3, coordina
 
 
 def absent_in_corner(target: Tensor, coordinates: int = 3) -> Tensor:
-    """Sets whose absent elements are where slots learn to put them: at the lowest corner of the range of coordinates.
+    """The target with absent elements where slots put them: at the lowest corner of the range of coordinates.
 
     Slot Attention pads its targets with zeros when coordinates lie in [0, 1], and 0 there is -1 in [-1, 1].
 
@@ -259,9 +259,9 @@ class ElementHead(nn.Module):
 
 
 def start_as_published(model: nn.Module) -> None:
-    """Glorot's uniform weights and zero biases everywhere, orthogonal matrices for the state of a GRU.
+    """Initialise with Glorot's uniform weights and zero biases, and orthogonal matrices for the state of a GRU.
 
-    With torch's own start the image fades through the convolutions and the position grid drowns what is left.
+    With torch's defaults, the image fades in the convolutions, and the position grid dominates what is left.
     """
     for module in model.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):

@@ -1,4 +1,4 @@
-"""Which equivariance a function on multisets has, shown by a witness when it lacks one.
+"""Decide which equivariances a function on multisets has, with a witness where it lacks one.
 
 Functions are batched, `[batch, n, dim] -> [batch, n, out]`:
 

@@ -1,4 +1,4 @@
-"""Multiset-continuity, measured: how far outputs move, as multisets, when elements approach each other."""
+"""Multiset-continuity: how far outputs move, as multisets, while inputs approach each other."""
 
 from dataclasses import dataclass
 
@@ -32,11 +32,11 @@ class ContinuityReport:
     outputs: np.ndarray
     """`[lines, steps]`, distance of f(X) and f(Y)."""
     jump: float
-    """The largest output distance left at the last step."""
+    """The largest output distance at the last step."""
     X: Tensor
-    """`[n, dim]`, where the jump is."""
+    """`[n, dim]`, the input X of the line with that distance."""
     Y: Tensor
-    """`[n, dim]`, the last step towards X there."""
+    """`[n, dim]`, the last Y of that line."""
 
     def __repr__(self) -> str:
         verdict = "multiset-continuous" if self.continuous else "multiset-discontinuous"
@@ -49,17 +49,17 @@ class ContinuityReport:
 def continuity(
     fn: SetFunction, inputs: Tensor | None = None, *, size: int = 5, dim: int = 1, seed: int = 0
 ) -> ContinuityReport:
-    """Approach each input along a random line, equal elements from different sides, and watch the outputs.
+    """Check multiset-continuity: approach each input along a random line and measure the outputs.
 
-    A line counts as continuous if over the second half of its steps the output distance falls at least as the
-    fourth root of the step, or is no more than rounding.
+    Equal elements are approached from different sides. A line counts as continuous if over the second half of its steps
+    the output distance falls at least like the fourth root of the input distance, or is no larger than rounding errors.
 
     Args:
         fn: `[batch, n, dim] -> [batch, n, out]`.
         inputs: the points X to approach, `[batch, n, dim]` or `[n, dim]`; by default `hard_sets(size, dim)`.
         size: elements in a generated set.
         dim: entries of a generated element.
-        seed: of inputs and directions.
+        seed: seed of inputs and directions.
 
     >>> from setpred.equivariance import sort_jacobian
     >>> continuity(sort_jacobian).continuous

@@ -1,4 +1,4 @@
-"""Set-equivariance and multiset-equivariance, decided by permuting inputs."""
+"""Check set-equivariance and multiset-equivariance by permuting inputs."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -27,7 +27,7 @@ class Witness:
     X: Tensor
     """`[n, dim]`, the input."""
     noise: Tensor | None
-    """`[n, noise_dim]`, the noise that came with X."""
+    """`[n, noise_dim]`, the noise that was passed with X."""
     p1: Tensor
     """`[n]`, the permutation of the input."""
     p2: Tensor | None
@@ -37,9 +37,9 @@ class Witness:
     permuted: Tensor
     """`[n, out]`, P1 f(X)."""
     deviation: float
-    """How far f(P1 X) is from P1 f(X), or from the closest P2 f(X) when multiset-equivariance fails."""
+    """The distance of f(P1 X) from P1 f(X), or from the closest P2 f(X) if multiset-equivariance fails."""
     exchange: Tensor | None = None
-    """`[n]`, where no P2 exists: P with f(P1 X) = P f(X), though P X is not P1 X; None if there is no such P either."""
+    """`[n]`, if no P2 exists: a P with f(P1 X) = P f(X) but P X not P1 X; None if there is no such P either."""
 
     def __repr__(self) -> str:
         where = f"at X = {_shown(self.X)}, P1 = {self.p1.tolist()}"
@@ -66,22 +66,22 @@ class Report:
     set_equivariant: bool
     multiset_equivariant: bool
     exchanging: bool
-    """Not multiset-equivariant, and yet f(P1 X) and f(X) always held the same elements: different ones changed places,
-    as they do where they become equal on the way and are then separated by index."""
+    """The function is not multiset-equivariant, but f(P1 X) and f(X) always held the same elements. Different elements
+    changed places. This happens if they become equal inside the function and are then separated by index."""
     witness: Witness | None
-    """Of the weakest property that fails, at its worst; None when both hold."""
+    """The worst counterexample to the weakest property that fails; None if both hold."""
     noise: Noise | None
     tried: int
-    """Pairs of an input and a permutation."""
+    """The number of pairs of an input and a permutation."""
     tried_with_equals: int
-    """How many of them had equal elements; without any the two properties cannot be told apart."""
+    """The number of those pairs with equal elements. Without equal elements the two properties are the same."""
     tolerance: float
-    """The largest deviation put down to rounding."""
+    """The largest deviation that counts as rounding."""
     dtype: torch.dtype
 
     @property
     def exclusive(self) -> bool:
-        """Multiset- but not set-equivariant: order does not matter, yet equal elements are separated."""
+        """Multiset- but not set-equivariant: the order does not matter, and equal elements can be separated."""
         return self.multiset_equivariant and not self.set_equivariant
 
     @property
@@ -118,28 +118,30 @@ def check(
     tolerance: float | None = None,
     seed: int = 0,
 ) -> Report:
-    """Look for a counterexample to set- and to multiset-equivariance.
+    """Search for counterexamples to set-equivariance and to multiset-equivariance.
 
     Set-equivariance: f(P1 X) = P1 f(X) for every P1. Multiset-equivariance: for every P1 there is a P2 with
-    P2 X = P1 X and f(P1 X) = P2 f(X); P2 is searched for inside the groups of equal elements of X. Inside
-    `fn`, matrix products are taken such that equal rows give equal results, which fast libraries do not promise.
+    P2 X = P1 X and f(P1 X) = P2 f(X). P2 is searched for within the groups of equal elements of X. Inside `fn`, matrix
+    products are computed such that equal rows give equal results, which fast libraries do not guarantee.
 
-    Ask a model that sorts in float64, with `.double()`: in float32 rounding now and then decides which of two
-    features is the larger, and that is reported as a failure.
+    Check a model that sorts in float64, with `.double()`. In float32, rounding sometimes decides which of two features
+    is larger, and `check` would report this as a failure.
 
     Args:
-        fn: `[batch, n, dim] -> [batch, n, out]`, or with `noise_dim` a function of that and of noise
-            `[batch, n, noise_dim]`.
+        fn: a function `[batch, n, dim] -> [batch, n, out]`. With `noise_dim`, it also takes noise as its second
+            argument, `[batch, n, noise_dim]`.
         inputs: `[batch, n, dim]` or `[n, dim]`; by default `hard_sets(size, dim)`, in float64 if
             `fn` takes it.
         size: elements in a generated set.
         dim: entries of a generated element.
-        noise_dim: entries of noise for an element; None when `fn` takes no noise.
-        noise: what a permutation does to the noise. "joint": it moves with the elements and is part of the
-            input, so elements are equal only if their noise is too. "fixed": it stays. "zero": it is 0.
-        permutations: how many are tried for each input: the reversal, then random ones. Or which: `[k, n]`.
-        tolerance: deviation put down to rounding, relative to the largest output; by default half the digits.
-        seed: of inputs, permutations and noise.
+        noise_dim: entries of noise per element; None if `fn` takes no noise.
+        noise: what a permutation does to the noise. "joint": noise moves with the elements and is part of the input, so
+            two elements are equal only if their noise is, too. "fixed": noise stays in place. "zero": noise is 0.
+        permutations: the number of permutations to try per input (the reversal, then random ones), or the permutations
+            themselves, `[k, n]`.
+        tolerance: the largest deviation that counts as rounding, relative to the largest output; by default half the
+            digits.
+        seed: seed of inputs, permutations and noise.
 
     >>> check(lambda X: X - X.mean(dim=1, keepdim=True)).set_equivariant
     True

@@ -1,4 +1,4 @@
-"""Inputs that tell equivariances apart, and calling a function on them, so that rounding decides no verdict."""
+"""Inputs that tell equivariances apart, and function calls in which rounding does not decide the verdict."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,10 +11,10 @@ SetFunction = Callable[..., Tensor]
 
 
 def hard_sets(size: int, dim: int, copies: int = 4, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Multisets where functions show their equivariance: equal, nearly equal and partly equal elements.
+    """Multisets that test equivariance, with equal, nearly equal and partly equal elements.
 
-    Seven kinds, `copies` of each: random, with duplicates, with near-duplicates, all equal, all zero, small
-    integers (elements that share some entries), and different integers in each channel.
+    There are `copies` of each of seven kinds: random elements, with duplicates, with near-duplicates, all equal, all
+    zero, small integers (so that elements have some entries in common), and different integers in each channel.
 
     Returns:
         `[7 * copies, size, dim]`.
@@ -53,12 +53,12 @@ def hard_sets(size: int, dim: int, copies: int = 4, seed: int = 0, dtype: torch.
 
 
 def nearby(dtype: torch.dtype) -> float:
-    """A step that is small, yet far above rounding: half the digits of the type."""
+    """A small step that is still far larger than rounding: half the digits of the dtype."""
     return torch.finfo(dtype).eps ** 0.5
 
 
 def rounding(inputs: Tensor, outputs: Tensor, relative: float | None = None) -> float:
-    """The deviation in `outputs` that is put down to rounding: half the digits of their type, to their scale.
+    """The deviation in `outputs` that counts as rounding: half the digits of their dtype, times their scale.
 
     The second term is for outputs that are themselves only rounding, such as a centred constant.
     """
@@ -81,7 +81,7 @@ def given_sets(inputs: Tensor) -> Tensor:
 
 
 def answer(fn: SetFunction, sets: Tensor, *noise: Tensor) -> Tensor:
-    """`fn` on copies of its arguments, with an answer of the right shape: `[batch, n, out]`."""
+    """Call `fn` on copies of its arguments, and check that its result has the shape `[batch, n, out]`."""
     with SameRows():
         out = fn(sets.clone(), *(rows.clone() for rows in noise))
     expected = f"[{sets.shape[0]}, {sets.shape[1]}, out]"
@@ -103,9 +103,9 @@ def answer(fn: SetFunction, sets: Tensor, *noise: Tensor) -> Tensor:
 
 
 def working_dtype(fn: SetFunction, *arguments: Tensor) -> torch.dtype:
-    """float64 if `fn` takes it and answers in it, else float32.
+    """float64 if `fn` accepts and returns it, otherwise float32.
 
-    A function that answers in fewer digits may see two different elements as equal, so it is asked in those.
+    A function with fewer digits may treat two different elements as equal, so its inputs get as few digits.
     """
     try:
         out = answer(fn, *arguments)
@@ -115,10 +115,10 @@ def working_dtype(fn: SetFunction, *arguments: Tensor) -> torch.dtype:
 
 
 class SameRows(TorchDispatchMode):
-    """Inside, equal rows of floats on the CPU have equal products, wherever they stand.
+    """Inside this context, equal rows of a float matrix on the CPU have equal products, wherever they are.
 
-    Fast libraries compute the rows of a product in blocks, and equal rows may come out different in the last bit. A
-    function that sorts then ranks equal elements by rounding, and its verdict would be that of the processor.
+    Fast libraries compute the rows of a product in blocks, so the products of equal rows may differ in the last bit. A
+    function that sorts would then rank equal elements by rounding, and the processor would decide its verdict.
 
     >>> rows, weight = torch.randn(1, 40, dtype=torch.float64).expand(99, 40).contiguous(), torch.randn(40, 70).double()
     >>> with SameRows():
@@ -143,8 +143,8 @@ def _fit(left: Tensor, right: Tensor) -> bool:
 def product(left: Tensor, right: Tensor) -> Tensor:
     """`left @ right`, of matrices or of a batch of them: column times row, added up one after the other.
 
-    Each entry is made by the same multiplications and additions, each of them rounded as the standard of floating point
-    numbers demands: there is nothing that could depend on the place.
+    Each entry results from the same multiplications and additions in the same order, each rounded by the floating point
+    standard. So nothing depends on the position of a row.
     """
     total = left.new_zeros(*left.shape[:-1], right.shape[-1])
     for column, row in zip(left.unsqueeze(-1).unbind(-2), right.unsqueeze(-3).unbind(-2), strict=True):

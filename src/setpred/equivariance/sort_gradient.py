@@ -8,12 +8,12 @@ from torch import Tensor
 def sort_jacobian(sets: Tensor) -> Tensor:
     """The transposed permutation S^T that sorts each channel in ascending order, ties broken by index.
 
-    For scalar elements row j is the one-hot rank of element j. It is then exclusively multiset-equivariant
-    and multiset-continuous: equal elements have different ranks, and which of them comes first is no matter.
+    For scalar elements, row j is the one-hot rank of element j. The function is then exclusively multiset-equivariant
+    and multiset-continuous: equal elements have different ranks, and it does not matter which of them comes first.
 
-    With several channels each has its own S^T, side by side in the row. Equal elements are still separated in
-    every channel, but the two properties need scalars: elements that tie in one channel only are ordered by
-    their place in memory, and equal elements moved apart may be ordered differently in different channels.
+    With several channels, each has its own S^T, side by side in a row. Equal elements are still separated in every
+    channel, but both properties hold for scalars only: elements that tie in one channel are ordered by their position
+    in memory, and equal elements that are moved apart may be ordered differently in different channels.
 
     Args:
         sets: `[..., n, dim]`.
@@ -36,7 +36,7 @@ def push_apart(sets: Tensor) -> Tensor:
     For two scalars it is the paper's `push_apart`: [a - 1, b + 1] if a ≤ b, else [a + 1, b - 1].
 
     Args:
-        sets: `[..., n, dim]`, each channel is pushed apart by itself.
+        sets: `[..., n, dim]`; each channel is pushed apart separately.
 
     Returns:
         `[..., n, dim]`.

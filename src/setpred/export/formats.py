@@ -1,9 +1,9 @@
 """Predictors as files that run without this package: ONNX, or torch's own format.
 
-Both hold a graph with the inputs `input`, `start` (the initial sets), `steps` (the inner iterations) and, for input
-sets, `mask`; its output is `sets`. What else is needed to use it lies beside the graph: the schema, the decoder's own
-initial set and its number of iterations, and how images are brought to the size of the input. A predictor that reads
-images without a decoder has neither `start` nor `steps`.
+Both hold a graph with the inputs `input`, `start` (the initial sets), `steps` (the number of inner iterations) and, for
+input sets, `mask`. Its output is `sets`. The metadata of the file hold what else its users need: the schema, the
+decoder's own initial set and number of iterations, and how images are brought to the size of the input. A predictor
+that reads images without a decoder has neither `start` nor `steps`.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ from .loop import exported
 def to_onnx(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Tensor | None = None) -> Path:
     """Write the predictor as ONNX, with the schema, the start and the steps in the metadata, and return the path.
 
-    Its outputs are `sets` and, of models with a decoder, `diverged` [batch]: there the inner optimisation left the
-    finite numbers or blew up, and the sets are the best finite ones before that.
+    The outputs are `sets` and, if the model has a decoder, `diverged` [batch], which is true where the inner
+    optimisation diverged; the sets are then the best finite iterates.
 
-    The file starts every example once, from the given start: a `Restart` of the decoder is not part of it. For a
-    decoder that guesses its start, the given start is added to the guess.
+    The exported graph starts every example once, from the given start; it has no restarts. For a decoder with a
+    `GuessedInit`, the given start is added to the guess.
 
     Args:
         predictor: with a decoder whose solver is `Nesterov` or `GradientDescent`, its step size a number, or with a
             `Proposer` and no decoder.
         path: the file.
         example: an input, `[1, …]`; only its shape matters.
-        mask: which elements exist, `[1, elements]`: the file then takes a mask, for input sets of different sizes.
+        mask: which elements exist, `[1, elements]`. With it, the exported graph takes a mask, for input sets of
+            different sizes.
     """
     try:
         import onnx
@@ -73,10 +74,10 @@ def to_onnx(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Te
 
 
 def to_torch(predictor: SetPredictor, path: str | Path, example: Tensor, mask: Tensor | None = None) -> Path:
-    """Write the predictor for `torch.export.load`, with what `to_onnx` puts in the metadata as `setpred.json` in it.
+    """Write the predictor for `torch.export.load`, with the metadata of `to_onnx` as `setpred.json` inside the file.
 
-    Its arguments are the input, the start, the steps and, where there is one, the mask, in this order; it returns the
-    sets and who diverged. Restarts are left out here, too.
+    The program takes the input, the start, the steps and, if the model has one, the mask, in this order. It returns the
+    sets and which examples diverged. It has no restarts either.
     """
     with _calm():
         program = exported(predictor, example, mask)
@@ -86,7 +87,7 @@ def to_torch(predictor: SetPredictor, path: str | Path, example: Tensor, mask: T
 
 
 def about(predictor: SetPredictor) -> dict[str, Any]:
-    """What one needs to know to use the file."""
+    """The metadata that users of the file need."""
     decoder, encoder = predictor.decoder, predictor.encoder
     shared: dict[str, Any] = {"setpred": __version__, "schema": predictor.schema.to_dict()}
     eyes = next((part for part in encoder.modules() if isinstance(part, Trunk | ResNetTrunk | ImageEncoder)), None)
@@ -151,9 +152,9 @@ FILES = {"onnx": "model.onnx", "torch": "model.pt2", "pretrained": "pretrained"}
 
 
 def export_trained(name: str, to: str = "onnx", out: Path | None = None, half: bool = False) -> Path:
-    """Write a trained model in one of the `FILES`' formats, beside it unless `out` says where, and return the path.
+    """Write a trained model in one of the formats in `FILES`, to `out` or beside the model, and return the path.
 
-    With `half` a pretrained folder holds weights of half precision.
+    With `half`, a pretrained folder holds weights in half precision.
     """
     from ..prediction import load_model  # needs rich, which a library that exports does without
 

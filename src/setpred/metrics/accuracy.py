@@ -12,11 +12,11 @@ from ..tensors import check_device
 
 
 class ExactSetAccuracy(Metric):
-    """Fraction of examples whose every element is right: one wrong element and the example counts nothing.
+    """Fraction of examples in which every element is right.
 
-    An element is right when its argmax is. An example counts when each of its target elements finds a
-    prediction of its own with the same argmax (and the same class, where class numbers are given). This is
-    what matching by any of the losses would say: argmax is also the nearest one-hot vector.
+    An element is right if its largest number is at the right label (argmax). An example is right if each of its target
+    elements can be paired with a prediction of its own that has the same argmax (and the same class, if class numbers
+    are given). Matching by any of the losses agrees, because the one-hot vector of the argmax is the nearest one.
 
     >>> metric = ExactSetAccuracy()
     >>> target = torch.nn.functional.one_hot(torch.tensor([[0, 1], [2, 2]]))
@@ -52,8 +52,8 @@ class ExactSetAccuracy(Metric):
             prediction: [batch, n, labels], logits or probabilities. An element with NaN is wrong.
             target: [batch, m, labels], one-hot.
             mask: [batch, n] bool, true where an element exists, in both sets; for sets of one size.
-            prediction_mask: [batch, n] bool, where the predictions have a mask of their own. With it, predicting
-                more elements than there are is wrong; without a mask, predictions left over are not judged.
+            prediction_mask: [batch, n] bool, where the predictions have a mask of their own. With this mask, an example
+                with too many predictions is wrong; without any mask, surplus predictions are not judged.
             target_mask: [batch, m] bool, where the targets have a mask of their own.
             same_class: class numbers, [batch, n] for both sets or a pair of [batch, n] and [batch, m].
         """
@@ -70,7 +70,7 @@ class ExactSetAccuracy(Metric):
         self.total += total
 
     def counted(self, found: Tensor, elements: Tensor) -> tuple[Tensor, Tensor]:
-        """What is right and of how many, from the right elements of each example and all its elements, `[batch]`."""
+        """Numerator and denominator of the fraction, from the right and all elements of each example, `[batch]`."""
         return (found == elements).sum(), torch.tensor(len(found))
 
     def compute(self) -> Tensor:
@@ -79,7 +79,7 @@ class ExactSetAccuracy(Metric):
 
 
 class ElementAccuracy(ExactSetAccuracy):
-    """Fraction of all elements that are right, where `ExactSetAccuracy` wants whole examples.
+    """Fraction of elements that are right, over all examples together.
 
     >>> metric = ElementAccuracy()
     >>> target = torch.nn.functional.one_hot(torch.tensor([[0, 1], [2, 2]]))
@@ -99,7 +99,7 @@ def exact_matches(*sets: Tensor, **options: Any) -> Tensor:
 
 
 def element_accuracies(*sets: Tensor, **options: Any) -> Tensor:
-    """The fraction of right elements of each example, `[batch]`; 1 where there are none.
+    """The fraction of right elements of each example, `[batch]`; 1 for an example without elements.
 
     Arguments are those of `ExactSetAccuracy.update`.
     """
@@ -116,9 +116,9 @@ def right_elements(
     target_mask: Tensor | None = None,
     same_class: Classes | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """How many elements of each example are right, and of how many, `[batch]` each.
+    """The number of right elements and the number of all elements of each example, `[batch]` each.
 
-    Where the predictions have a mask of their own, elements too many count as wrong.
+    If the predictions have a mask of their own, surplus predictions count as wrong.
     """
     for name, sets in (("prediction", prediction), ("target", target)):
         if sets.ndim != 3 or sets.shape[2] == 0:

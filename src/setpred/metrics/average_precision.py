@@ -17,35 +17,35 @@ THRESHOLDS = (float("inf"), 1.0, 0.5, 0.25, 0.125, 0.0625)
 
 
 class Objects(NamedTuple):
-    """Sets of objects as the metric sees them; `Schema` makes them from elements."""
+    """Sets of objects as the metric needs them. With a `Schema`, the metric makes them from elements."""
 
     attributes: Tensor
     """`[batch, n, a]`, whole numbers that must all match"""
     position: Tensor
     """`[batch, n, k]`, in the units of the thresholds"""
     confidence: Tensor
-    """`[batch, n]`, what predictions are ranked by; of a target, above 0.5 where an object is"""
+    """`[batch, n]`, by which predictions are ranked; in a target, above 0.5 where there is an object"""
 
 
 class SetAveragePrecision(Metric):
     """Average precision at several distances, by two rules.
 
-    Predictions are taken from the most to the least confident. One is correct if it finds an object of its image
-    with the same attributes, within the distance, that no earlier prediction found. Precision, as its best at
-    this recall or beyond, is averaged over recall.
+    Predictions are ranked by confidence, highest first. A prediction is correct if its image has an object with the
+    same attributes, within the distance, that no earlier prediction has taken. The precision at a recall is the best
+    precision at this or a higher recall; its average over recall is the result.
 
-    | result | predictions are ranked | one looks for |
+    | result | predictions are ranked | a prediction looks for |
     |---|---|---|
-    | `ap_…` (Slot Attention's) | over all images | the nearest object with its attributes; too far, it takes none |
-    | `image_ap_…` (iDSPN's) | image by image, then a mean | the nearest of those left; too far, it takes it |
+    | `ap_…` (Slot Attention's) | over all images | the nearest object with its attributes; if too far, it takes none |
+    | `image_ap_…` (iDSPN's) | per image, then a mean | the nearest object not yet taken; even if too far, it takes it |
 
-    Predictions of equal confidence count as one step of the ranking, so the order of the images does not matter;
-    inside an image the one with the lower index chooses first. Of objects at the same distance one that is left is
-    preferred. A prediction with NaN or infinity is wrong. Images without objects have no `image_ap`, but their
-    predictions are wrong in `ap`.
+    Predictions with equal confidence share one rank, so the order of the images does not matter; within an image the
+    lower index chooses first. Among objects at the same distance, one that is not yet taken is preferred. A prediction
+    with NaN or infinity is wrong. Images without objects have no `image_ap`, but their predictions count as wrong in
+    `ap`.
 
     Args:
-        schema: says where attributes, position and presence lie in an element; without it pass `Objects`.
+        schema: which numbers of an element are attributes, position and presence. Without a schema, pass `Objects`.
         thresholds: distances, in the units of the data.
 
     >>> prediction = Objects(torch.tensor([[[0], [1]]]), torch.tensor([[[0.0], [2.0]]]), torch.tensor([[0.9, 0.8]]))
@@ -93,8 +93,8 @@ class SetAveragePrecision(Metric):
             prediction: elements [batch, n, dim], or `Objects`.
             target: elements [batch, m, dim], or `Objects`.
             target_mask: [batch, m] bool, true where a target object exists; by default where its presence exceeds 0.5.
-            prediction_mask: [batch, n] bool, true where a prediction exists; by default all n are ranked, however
-                low their confidence.
+            prediction_mask: [batch, n] bool, true where a prediction exists. By default all n predictions are ranked,
+                even those with a low confidence.
             mask: the old name of `target_mask`.
         """
         if mask is not None:

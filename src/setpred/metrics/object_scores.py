@@ -11,28 +11,32 @@ from ..schema import Schema
 
 @dataclass
 class ObjectScores:
-    """Of each example: whether all is right, a score, and the fraction of its objects with each field right."""
+    """For each example: whether all objects are right, a score, and per field the fraction of objects with it right."""
 
     exact: Tensor
-    """`[batch]` bool: as many objects as there are, each with every field right"""
+    """`[batch]` bool: the number of objects is right, and so is every field of each"""
     score: Tensor
-    """`[batch]` in [0, 1]: the closeness of fields by their weights, over the objects that are there or predicted"""
+    """`[batch]` in [0, 1]: the weighted closeness of the fields, summed over pairs and divided by the larger number of
+    objects"""
     fields: Tensor
-    """`[batch, fields]`: over the objects there are; NaN without any"""
+    """`[batch, fields]`: over the true objects; NaN for an example without objects"""
 
 
 @torch.no_grad()
 def score_objects(
     schema: Schema, prediction: Tensor, target: Tensor, target_mask: Tensor, tolerance: float = 0.1
 ) -> ObjectScores:
-    """How far predicted objects agree with the true ones: matched so that most are right, then for the highest score.
+    """How far predicted objects agree with the true ones.
+
+    Objects are matched so that as many as possible are entirely right, and among these matches for the highest score.
 
     Args:
-        schema: says how close fields are (see `Schema.closeness`; ½ is right) and what each counts in the score.
-        prediction: elements [batch, n, dim]; with presence, those that reach 0.5 are objects.
+        schema: how close two values of a field are (`Schema.closeness`; ½ or more is right), and the weight of each
+            field.
+        prediction: elements [batch, n, dim]. If the schema has presence, elements with at least 0.5 are objects.
         target: elements [batch, m, dim].
         target_mask: [batch, m] bool, true where a target object exists.
-        tolerance: of numbers and angles, in the scale of their field.
+        tolerance: the error up to which a number or angle is right, as a fraction of the scale of its field.
 
     >>> from setpred.schema import Category, Real, Schema
     >>> schema = Schema({"at": Real(range=(0, 10)), "kind": Category("cat", "dog")}, size=2)
@@ -58,7 +62,7 @@ def score_objects(
 
 
 def has_repeats(target: Tensor, mask: Tensor) -> Tensor:
-    """Which sets hold two equal elements: [batch, m, dim] and the mask [batch, m] of what exists -> [batch] bool.
+    """Which sets hold two equal elements: sets [batch, m, dim] and their mask [batch, m] -> [batch] bool.
 
     >>> target = torch.tensor([[[1.0], [2.0], [1.0]], [[1.0], [2.0], [0.0]]])
     >>> has_repeats(target, torch.tensor([[True] * 3, [True, True, False]]))

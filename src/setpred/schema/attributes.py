@@ -1,4 +1,4 @@
-"""Fields that are right or wrong: categories, flags and counts."""
+"""Fields whose values are either right or wrong: categories, flags and counts."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from .fields import MAX_DIM, Field, keep_positive
 
 
 class Attribute(Field):
-    """A field with finitely many values: right or wrong, with nothing between."""
+    """Base class of fields with finitely many values, of which a prediction is either right or wrong."""
 
     @abstractmethod
     def ids(self, numbers: Tensor) -> Tensor:
-        """Which of the values, as whole numbers: [..., dim] -> [...]."""
+        """The index of the value that the numbers stand for: [..., dim] -> [...]."""
 
     def closeness(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
         return ((self.ids(prediction) == self.ids(target)) & prediction.isfinite().all(-1)).to(prediction)
 
     @abstractmethod
     def probability(self, numbers: Tensor) -> Tensor:
-        """How sure the numbers are of that value, in [0, 1]: [..., dim] -> [...]."""
+        """The confidence in that value, in [0, 1]: [..., dim] -> [...]."""
 
 
 @renamed_arguments(share="weight")

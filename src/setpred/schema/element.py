@@ -1,4 +1,4 @@
-"""The schema: objects with named fields to elements of a set, and back."""
+"""The schema turns objects with named fields into elements of a set, and back."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MAX_NUMBERS = 1 << 24
 
 
 class Schema(Layout):
-    """The fields of an object in the order of their numbers, and the largest set.
+    """The named fields of an object, in the order of their numbers, and the largest number of objects.
 
-    With `presence`, the last number of an element is 1 for an object and 0 for none, and an absent
-    element is all zero: sets of different sizes then need no mask. `position` names the `Real` field
-    whose distance counts in metrics (the first one unless given).
+    With `presence`, the last number of an element says whether it is an object (1) or absent (0, like all its other
+    numbers), so sets of different sizes need no mask. `position` names the `Real` field whose distance counts in
+    metrics; by default it is the first one.
 
     >>> from setpred.schema import Category, Real
     >>> schema = Schema({"at": Real(2, range=(0, 10)), "kind": Category("cat", "dog")}, size=3)
@@ -51,11 +51,13 @@ class Schema(Layout):
             raise ValueError(f"size {size} × {self.dim} numbers per element is too large: lower size or dim")
 
     def encode(self, objects: Sequence[Mapping[str, Any]]) -> Tensor:
-        """Objects to elements [size, dim], the rest zero. Keys that the schema does not name are ignored."""
+        """The elements [size, dim] of some objects; the remaining elements are zero. Keys without a field are
+        ignored."""
         return self.encode_batch([objects])[0][0]
 
     def encode_batch(self, batch: Iterable[Sequence[Mapping[str, Any]]]) -> tuple[Tensor, Tensor]:
-        """Lists of objects to `sets` [batch, size, dim] and the `mask` [batch, size] of where objects are."""
+        """The `sets` [batch, size, dim] of lists of objects, and the `mask` [batch, size] of elements that are
+        objects."""
         batch = list(batch)
         sets = np.zeros((len(batch), self.size, self.dim), dtype=np.float32)
         mask = np.zeros((len(batch), self.size), dtype=bool)
@@ -69,7 +71,7 @@ class Schema(Layout):
         return torch.from_numpy(sets), torch.from_numpy(mask)
 
     def problems(self, objects: Any) -> list[str]:
-        """Everything that keeps `objects` from being encoded, one line each.
+        """All reasons why `objects` cannot be encoded, one line each.
 
         >>> Schema({"at": Real()}, size=2).problems([{"at": "left"}, {}])
         ["object 0, field 'at': 'left' is not a number: correct it", "object 1 has no field 'at': add it"]
@@ -100,17 +102,17 @@ class Schema(Layout):
         return rows, problems
 
     def decode(self, elements: Tensor, threshold: float = 0.5) -> list[dict[str, Any]]:
-        """Elements [size, dim] to objects, each with its `confidence`.
+        """The objects that elements [size, dim] stand for, each with its `confidence`.
 
-        An element is an object if its presence reaches `threshold`; without presence all of them are.
-        `confidence` holds the presence, and for each category, flag and count how sure its value is.
+        Elements whose presence is at least `threshold` are objects; without presence, all elements are. `confidence`
+        holds the presence and the confidence in the value of each category, flag and count.
         """
         if elements.dim() != 2:
             raise ValueError(f"decode takes one set [size, dim], this is {list(elements.shape)}: use decode_batch")
         return self.decode_batch(elements[None], threshold)[0]
 
     def decode_batch(self, sets: Tensor, threshold: float = 0.5) -> list[list[dict[str, Any]]]:
-        """Sets [batch, size, dim] to one list of objects each."""
+        """One list of objects for each of the sets [batch, size, dim]."""
         sets = self.checked(sets).detach().cpu()
         if isnan(threshold):
             raise ValueError("threshold is not a number: elements whose presence is at least this count as objects")
@@ -132,14 +134,15 @@ class Schema(Layout):
 
     @property
     def pixel_fields(self) -> list[str]:
-        """The fields that are places in an image, in the pixels of its file."""
+        """The fields that are positions in an image, in pixels of its file."""
         return [name for name, field in self.fields.items() if isinstance(field, Real) and field.pixels]
 
     def in_pixels(self, pixel: float) -> Schema:
-        """The schema of one image, of whose canvas a pixel covers the fraction `pixel` (see `letterbox.pixel_on`).
+        """The schema of one image, one pixel of which covers the fraction `pixel` of the canvas (see
+        `letterbox.pixel_on`).
 
-        Its objects have their places in the pixels of the image; elements are the same. Without fields in pixels
-        it is the schema itself.
+        Its objects have positions in pixels of the image, and its elements are unchanged. Without fields in pixels, the
+        schema itself is returned.
         """
         if not self.pixel_fields:
             return self
@@ -147,7 +150,7 @@ class Schema(Layout):
         return Schema(fields, self.size, self.presence, self.position_field)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, for YAML and JSON.
+        """The schema as plain values, for YAML and JSON.
 
         >>> Schema({"at": Real(2)}, size=3).to_dict()
         {'size': 3, 'presence': True, 'position': 'at', 'fields': {'at': {'type': 'real', 'dim': 2}}}
@@ -165,7 +168,7 @@ class Schema(Layout):
 
     @classmethod
     def from_dict(cls, plain: Any) -> Schema:
-        """The schema that `to_dict` wrote, or that someone wrote by hand.
+        """The schema of a dictionary, written by `to_dict` or by hand.
 
         >>> Schema.from_dict({"size": 3, "fields": {"at": {"type": "real", "dim": 2}}}).dim
         3
@@ -197,7 +200,7 @@ class Schema(Layout):
 
 
 def kinds() -> dict[str, type[Field]]:
-    """The fields that a schema in a file may have: the public ones, by their names there."""
+    """The classes of fields that a schema in a file may have, by their names in files."""
     return {name.lower(): cls for name, cls in classes_of(Field, ".schema").items()}
 
 

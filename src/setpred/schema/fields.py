@@ -1,7 +1,7 @@
-"""Fields: what every kind of them can do, and those that are near or far, real numbers and angles.
+"""Fields: their base class, and the fields whose values can be near or far, real numbers and angles.
 
-A field knows neither its name nor the other fields: its errors speak of the value alone, and `Schema`
-adds which object and which field.
+A field knows neither its name nor the other fields. Its errors describe the value, and `Schema` adds which object and
+which field it belongs to.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from ..values import check_finite, check_pair, check_whole, finite, plain, short
 
 MAX_DIM = 1 << 16
 NUMBER_WEIGHT = 5.0
-"""Beside the cross-entropy of a category, an absolute error of a number counts this much (as in DETR)."""
+"""The weight of the absolute error of a number beside the cross-entropy of a category (as in DETR)."""
 FLOAT32_MAX = torch.finfo(torch.float32).max
 
 
 class Field(ABC):
-    """One property of an object. `weight` is that of its numbers in the loss, and of the whole field in the score."""
+    """Base class: one property of an object. `weight` is the weight of its numbers in the loss, and of the field in the
+    score."""
 
     weight: float
 
@@ -47,22 +48,23 @@ class Field(ABC):
 
     @abstractmethod
     def closeness(self, prediction: Tensor, target: Tensor, tolerance: float) -> Tensor:
-        """1 for the same value, ½ at `tolerance` of the field's scale, less beyond: [..., dim] -> [...]."""
+        """1 for equal values, ½ for a difference of `tolerance` times the scale, then less: [..., dim] -> [...]."""
 
     def activate(self, raw: Tensor) -> Tensor:
-        """The field's numbers that a network means by its raw outputs: [..., dim] -> [..., dim]."""
+        """The field's numbers from the raw outputs of a network: [..., dim] -> [..., dim]."""
         return raw
 
     def error(self, raw: Tensor, target: Tensor) -> Tensor:
-        """How wrong raw outputs are about encoded values: [..., dim] and [..., dim] -> [...]; arguments broadcast."""
+        """The error of raw outputs against encoded values: [..., dim] and [..., dim] -> [...]; arguments broadcast."""
         return NUMBER_WEIGHT * (raw - target).abs().sum(-1)
 
     @abstractmethod
     def constraint(self) -> Constraint | None:
-        """The set in which the numbers of an object that is present lie; None if it is everything."""
+        """The constraint that the numbers of a present object satisfy; None if they are free."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only: the type, which is the name of the class, and what is not at its default.
+        """The field as plain values: its type (the name of the class) and all arguments that differ from their
+        defaults.
 
         >>> Real(3, range=(-1, 1)).to_dict()
         {'type': 'real', 'dim': 3, 'range': [-1.0, 1.0]}
@@ -76,7 +78,7 @@ class Field(ABC):
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """The field that `to_dict` wrote, or that someone wrote by hand.
+        """The field of a dictionary, written by `to_dict` or by hand.
 
         >>> Real.from_dict({"type": "real", "size": 3})
         Traceback (most recent call last):
@@ -103,12 +105,12 @@ class Field(ABC):
 class Real(Field):
     """`dim` real numbers, encoded as (value - middle of the range) / scale.
 
-    Without a scale, a range is mapped to [-1, 1]; without either the numbers stay as they are.
-    Decoded values are clipped to the range.
+    Without a scale, a range is mapped to [-1, 1]. Without range and scale, the numbers stay as they are. Decoded values
+    are clipped to the range.
 
-    With `pixels` the values are places in an image, in the pixels of its own file: x and y, or the middle, width and
-    height of a box. Inside a model they are fractions of the longer side of its canvas (see `setpred.letterbox`), in
-    the range (0, 1); that of one image is `in_pixels`.
+    With `pixels`, the values are positions in an image, in pixels of its file: x and y, or the middle, width and height
+    of a box. Inside a model they are fractions of the longer side of its canvas (see `setpred.letterbox`), in the range
+    (0, 1); `in_pixels` converts for one image.
 
     >>> Real(3, range=(-3, 3)).encode([3.0, 0.0, -1.5])
     [1.0, 0.0, -0.5]
@@ -142,7 +144,8 @@ class Real(Field):
             raise ValueError(f"one unit would be {self.unit:g}: give a wider range or a larger scale")
 
     def in_pixels(self, pixel: float) -> Real:
-        """The field in one image, of whose canvas a pixel covers the fraction `pixel`; itself without `pixels`.
+        """The field for one image, one pixel of which covers the fraction `pixel` of the canvas; itself without
+        `pixels`.
 
         >>> Real(2, pixels=True).in_pixels(1 / 640).encode([320, 480])
         [0.0, 0.5]
@@ -151,7 +154,7 @@ class Real(Field):
 
     @cached_property
     def bounds(self) -> tuple[float, float] | None:
-        """Where values lie, as far as that is known."""
+        """The lowest and the highest value, where they are known."""
         return (0.0, 1.0) if self.pixels else self.range
 
     @cached_property
@@ -160,7 +163,7 @@ class Real(Field):
 
     @cached_property
     def unit(self) -> float:
-        """What one encoded unit is in the units of the data."""
+        """The size of one encoded unit, in units of the data."""
         if self.scale is not None:
             return float(self.scale)
         return self.bounds[1] / 2 - self.bounds[0] / 2 if self.bounds else 1.0
@@ -188,7 +191,7 @@ class Real(Field):
         return encoded
 
     def restore(self, numbers: Tensor) -> Tensor:
-        """The numbers in the units of the data: [..., dim] -> [..., dim]."""
+        """Encoded numbers in units of the data: [..., dim] -> [..., dim]."""
         values = numbers * self.unit + self.middle
         return values if self.bounds is None else values.clamp(*self.bounds)
 
@@ -213,7 +216,7 @@ class Real(Field):
 @renamed_arguments(share="weight")
 @dataclass(frozen=True)
 class Angle(Field):
-    """A direction that comes round after `period`, encoded as (cos, sin), decoded into [0, period).
+    """A direction that repeats after `period`, encoded as (cos, sin) and decoded into [0, period).
 
     >>> Angle().decode(torch.tensor([[0.0, -2.0]]))
     [270.0]
