@@ -56,12 +56,12 @@ Model = Annotated[str, typer.Argument(metavar="RUN|PRETRAINED", help="A run fold
 def predict(
     model: Model,
     inputs: Annotated[
-        list[str], typer.Argument(metavar="INPUT...", help="Images, folders of images, .jsonl files, - for stdin.")
+        list[str], typer.Argument(metavar="INPUT...", help="Images, folders of images, .jsonl files, or - for stdin.")
     ],
-    steps: Annotated[int | None, typer.Option(min=1, help="Inner iterations. [default: the model's]")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Inner iterations. [default: those of the model]")] = None,
     threshold: Annotated[float, typer.Option(help="Elements whose presence is at least this count as objects.")] = 0.5,
 ) -> None:
-    """Predict the objects of inputs: one JSON line per input, in the units of the data, with confidences."""
+    """Predict the objects of inputs. Prints one JSON line per input, in the units of the data, with confidences."""
     with loading():
         from .prediction import load_model
         from .prediction import predict as run_prediction
@@ -81,7 +81,7 @@ def predict(
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
-    figures: Annotated[Path | None, typer.Option(help="Also save the figures here, as PNG.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="Also save the figures as PNG files in this folder.")] = None,
 ) -> None:
     """Write one self-contained HTML page about some runs."""
     with loading():
@@ -96,7 +96,7 @@ def check(
         str, typer.Argument(metavar="RUN|MODEL", help="A run folder, or a model such as idspn or push_apart.")
     ],
 ) -> None:
-    """Say which equivariance a model has, with a counterexample where it lacks one."""
+    """Check which equivariances a model has, and show a counterexample where it lacks one."""
     with loading():
         from .training.verdicts import check_named, check_run
 
@@ -114,13 +114,13 @@ def check(
 )
 def export(
     model: Model,
-    to: Annotated[str, typer.Option(help="onnx, torch (for torch.export.load) or pretrained.")] = "onnx",
-    out: Annotated[Path | None, typer.Option(help="What to write. [default: model.onnx and such beside it]")] = None,
+    to: Annotated[str, typer.Option(help="Format: onnx, torch (for torch.export.load) or pretrained.")] = "onnx",
+    out: Annotated[Path | None, typer.Option(help="What to write. [default: beside the model]")] = None,
     half: Annotated[bool, typer.Option("--half", help="Save the weights of a pretrained folder as float16.")] = False,
 ) -> None:
-    """Write a trained model to run elsewhere: onnx and torch files need no setpred, a pretrained folder does.
+    """Write a trained model for use elsewhere: as an onnx or torch file, or as a folder that setpred can load.
 
-    Files of onnx and torch start every example once, even if the model would restart some.
+    onnx and torch files run without setpred. They start every example once, even if the model has restarts.
     """
     with loading():
         from .export.formats import export_trained
@@ -141,32 +141,40 @@ def reproduce(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[n=4] [d=2,4] [model=idspn] [seeds=0-7] ...", help="Which cells of the table, and settings."
+            metavar="[n=4] [d=2,4] [model=idspn] [seeds=0-7] ...", help="Cells of the table, and settings to change."
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/reproduce"),
+    out: Annotated[Path, typer.Option(help="Folder for the runs.")] = Path("runs/reproduce"),
     workers: Annotated[
         int | None,
-        typer.Option(min=0, help="Runs at a time; 0 only compares what is finished. [default: the number of cores]"),
+        typer.Option(
+            min=0, help="Number of runs at a time; 0 compares finished runs only. [default: the number of cores]"
+        ),
     ] = None,
     preset: Annotated[
-        str, typer.Option(help="paper is the published protocol, best is our recommended recipe.")
+        str, typer.Option(help="paper (the published protocol), best (our recommended recipe), or a smaller size.")
     ] = "paper",
-    to: Annotated[list[Path] | None, typer.Option(help="Also write the table: .md, .tex, .csv or .json.")] = None,
-    keep: Annotated[Path | None, typer.Option(help="Folder for the table in all formats with its curves.")] = None,
+    to: Annotated[
+        list[Path] | None, typer.Option(help="Also write the table to this .md, .tex, .csv or .json file.")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Also write the table in all formats, with learning curves, to this folder.")
+    ] = None,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster to train on; auto finds it.")] = None,
     within: Annotated[
         str | None, typer.Option(help="Train for this long, such as 12h, the cheapest runs first.")
     ] = None,
     clevr: Annotated[
-        str | None, typer.Option(help="For all: the folder of CLEVR's images, without which its table waits.")
+        str | None, typer.Option(help="For all: the folder of CLEVR's images. Without it, its table is not trained.")
     ] = None,
-    kept: Annotated[Path | None, typer.Option(help="For all: a folder of kept tables whose runs count.")] = None,
+    kept: Annotated[
+        Path | None, typer.Option(help="For all: a folder of tables written by --keep. Their runs count as done.")
+    ] = None,
 ) -> None:
     """Train any part of a published table, and print our results beside the published mean ± std.
 
-    Settings such as optim.lr=3e-4 depart from the published protocol. Repeat a setting to sweep it; each value gets its
-    own table. With all, the whole paper is trained for the time of --within; the command prints how much of it is done.
+    Settings such as optim.lr=3e-4 change the published protocol. Repeat a setting to sweep it; each value gets its
+    own table. With all, the command trains as much of the whole paper as fits into --within, and prints how much is done.
     """
     with loading():
         from .paper.coverage import keep_paper, read_duration, run_paper
@@ -202,7 +210,7 @@ def adopt(
     checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A .ckpt file of the paper's authors.")],
     out: Annotated[Path, typer.Option(help="The run folder to write.")],
 ) -> None:
-    """Make a run folder of a checkpoint of the paper's authors, to evaluate, check or report it here."""
+    """Turn a checkpoint of the paper's authors into a run folder, so that you can evaluate, check or report it."""
     with loading():
         from .paper.authors import adopt as adopt_checkpoint
 
@@ -211,7 +219,7 @@ def adopt(
 
 
 @app.command(epilog=examples("setpred demo", "setpred demo --out /tmp/demo"))
-def demo(out: Annotated[Path, typer.Option(help="Where the runs and the page go.")] = Path("runs/demo")) -> None:
+def demo(out: Annotated[Path, typer.Option(help="Folder for the runs and the page.")] = Path("runs/demo")) -> None:
     """Train eight small models in a few minutes on two cores, and write a page about them."""
     with loading():
         from .demo import demo as run_demo
@@ -224,7 +232,7 @@ def play(
     runs: Annotated[list[Path] | None, typer.Argument(metavar="[RUN]...", help="Run folders to show.")] = None,
     port: Annotated[int, typer.Option(help="Port of the page; 0 takes any free one.")] = 8123,
     host: Annotated[str, typer.Option(help="Address of the page; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
-    browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Open the playground: see in the browser how sets are found."""
     with loading():
@@ -241,10 +249,10 @@ def play(
     )
 )
 def bench(
-    quick: Annotated[bool, typer.Option(help="Under a minute: two settings, no growth curves.")] = False,
-    device: Annotated[str, typer.Option(help="Where to measure: cpu, cuda, mps.")] = "cpu",
-    as_json: Annotated[Path | None, typer.Option("--json", help="Write all measurements here.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw the measurements here, as PNG.")] = None,
+    quick: Annotated[bool, typer.Option(help="Measure two settings without growth curves, in under a minute.")] = False,
+    device: Annotated[str, typer.Option(help="Device to measure: cpu, cuda or mps.")] = "cpu",
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write all measurements to this file.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the measurements to this PNG file.")] = None,
 ) -> None:
     """Measure speed and memory against the matrix products alone and against a naive loop."""
     with loading():

@@ -27,7 +27,7 @@ import_app = typer.Typer(
 data_app.add_typer(import_app, name="import")
 
 LARGE_SETS = 200
-"""From so many objects on, training on sets is worth a word about its cost."""
+"""From this many objects on, `inspect` reports what training on sets costs."""
 
 
 @data_app.command(
@@ -38,10 +38,10 @@ LARGE_SETS = 200
 )
 def scenes(
     out: Annotated[Path, typer.Option(help="Folder to write, in CLEVR's layout.")],
-    count: Annotated[int, typer.Option(min=1, help="Images.")] = 1000,
+    count: Annotated[int, typer.Option(min=1, help="Number of images.")] = 1000,
     size: Annotated[int, typer.Option(min=16, max=1024, help="Pixels per side.")] = 128,
     seed: Annotated[int, typer.Option(help="The same seed gives the same scenes.")] = 0,
-    split: Annotated[str, typer.Option(help="train or val.")] = "train",
+    split: Annotated[str, typer.Option(help="Which split to write: train or val.")] = "train",
 ) -> None:
     """Render scenes of CLEVR's world: images and the objects in them."""
     with loading():
@@ -79,7 +79,7 @@ def _describe(name: str, source: ModuleType, folder: Path) -> None:
         for answer, found in scores.items()
     ]
     head = f"# {name.capitalize()}\n\n{source.ABOUT}\n![Four examples](examples.png)\n\n"
-    table = "| the same answer for every input | score | accuracy |\n|---|---:|---:|\n"
+    table = "| the same prediction for every input | score | accuracy |\n|---|---:|---:|\n"
     (folder / "README.md").write_text(head + table + "\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -108,10 +108,12 @@ for _name, (_, _about) in SOURCES.items():
 @data_app.command(epilog=examples("setpred data inspect my_data", "setpred data inspect my_data --write"))
 def inspect(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with train.jsonl and val.jsonl.")],
-    figure: Annotated[Path, typer.Option(help="Draw some examples here, as PNG.")] = Path("examples.png"),
-    write: Annotated[bool, typer.Option("--write", help="Keep the schema as DIR/schema.yaml, to correct it.")] = False,
+    figure: Annotated[Path, typer.Option(help="Draw some examples to this PNG file.")] = Path("examples.png"),
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the schema to DIR/schema.yaml, where you can correct it.")
+    ] = False,
 ) -> None:
-    """Print the schema of a data folder, draw examples, and say what looks wrong."""
+    """Print the schema of a data folder, draw examples, and report what looks wrong."""
     with loading():
         from .data.inspection import inspect as inspect_folder
         from .data.jsonl_folder import open_folder, read_schema, schema_text
@@ -131,7 +133,7 @@ def inspect(
     _remark(f"schema ({'of schema.yaml' if written.exists() else 'inferred'}):")
     typer.echo(schema_text(schema).rstrip())
     if write and written.exists():
-        raise UsageError(f"{written} is there already and is never overwritten: move it away to infer another")
+        raise UsageError(f"{written} exists and is never overwritten: move it away to infer another schema")
     if write:
         with replacing(written) as temporary:
             temporary.write_text(schema_text(schema), encoding="utf-8")
@@ -152,7 +154,7 @@ Fraction = Annotated[float, typer.Option(help="Fraction of the examples that go 
 @import_app.command(epilog=examples("setpred data import coco instances.json images/ --out my_data --val 0.2"))
 def coco(
     detections: Annotated[Path, typer.Argument(metavar="JSON", help="Detections in COCO's format.")],
-    images: Annotated[Path, typer.Argument(metavar="IMAGES", help="The folder its file names are in.")],
+    images: Annotated[Path, typer.Argument(metavar="IMAGES", help="The folder with the images that JSON names.")],
     out: Imported,
     val: Fraction = 0.1,
 ) -> None:
@@ -172,7 +174,7 @@ def coco(
 def csv(
     table: Annotated[Path, typer.Argument(metavar="CSV", help="A table with one object per row.")],
     out: Imported,
-    id: Annotated[str, typer.Option(help="Column that names the example of an object.")] = "id",
+    id: Annotated[str, typer.Option(help="Column that says which example an object belongs to.")] = "id",
     inputs: Annotated[
         str, typer.Option(help='Columns of the input, separated by commas; "" if the objects are the input.')
     ] = "image",
@@ -186,7 +188,7 @@ def csv(
 
 
 def _say_cost(folder: Path) -> None:
-    """What training on large sets takes, and whether it would be refused."""
+    """Report what training on large sets costs, and whether it would be refused."""
     from .tasks import make_experiment, make_settings
     from .training.step_cost import check_cost, step_cost
 

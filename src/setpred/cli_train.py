@@ -45,22 +45,25 @@ Task = Annotated[
 Model = Annotated[
     str | None,
     typer.Option(
-        help="One of `setpred models TASK`. [default: reader for your own images and for best presets of clevr, "
-        "else idspn]",
+        help="The model; `setpred models TASK` lists them. [default: reader for your own images and for best "
+        "presets of clevr, else idspn]",
         autocompletion=complete_model,
     ),
 ]
 Preset = Annotated[
     str | None,
     typer.Option(
-        help="How large: quick, small or paper (the published protocol). With our recommended recipe: quick-best, "
-        "small-best, best. [default: small]",
+        help="Size of the training: quick, small or paper (the published protocol). With our recommended recipe: "
+        "quick-best, small-best, best. [default: small]",
         autocompletion=complete_preset,
     ),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Settings such as solver.steps=40; see `setpred settings TASK`."),
+    typer.Argument(
+        metavar="[KEY=VALUE]...",
+        help="Settings to change, such as solver.steps=40; `setpred settings TASK` lists them.",
+    ),
 ]
 
 
@@ -80,7 +83,7 @@ def train(
     preset: Preset = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. [default: 0]")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. [default: runs/TASK-MODEL-PRESET-seedN]")] = None,
-    resume: Annotated[bool, typer.Option(help="Continue the run in the run folder.")] = False,
+    resume: Annotated[bool, typer.Option(help="Continue the run in this folder from its last checkpoint.")] = False,
 ) -> None:
     """Train a model into a run folder, which holds its settings, metrics, weights and result."""
     with loading():
@@ -129,9 +132,11 @@ def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[steps=10,20,40] [KEY=VALUE]...", help="Inner iterations, and other settings."),
+        typer.Argument(
+            metavar="[steps=10,20,40] [KEY=VALUE]...", help="Numbers of inner iterations, and other settings to change."
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Evaluate a run again, with other numbers of inner iterations or on other data."""
     with loading():
@@ -171,19 +176,24 @@ def compare(
     tasks: Annotated[
         list[str], typer.Argument(metavar="TASK...", help=f"{', '.join([*NAMED, *SOURCES])}, or folders of your data.")
     ],
-    models: Annotated[str | None, typer.Option(help="By commas. [default: all rivals of the task]")] = None,
+    models: Annotated[
+        str | None, typer.Option(help="Models, separated by commas. [default: all rivals of the task]")
+    ] = None,
     budget: Annotated[str, typer.Option(help="Processor time of each run: 90s, 10m, 1h.")] = "10m",
-    seeds: Annotated[int, typer.Option(min=1, max=1_000, help="Runs of each model.")] = 3,
-    preset: Annotated[str, typer.Option(help="The size of the models and their data.")] = "small",
-    out: Annotated[Path, typer.Option(help="Where runs, tables and the page are kept.")] = Path("runs/compare"),
+    seeds: Annotated[int, typer.Option(min=1, max=1_000, help="Runs per model, each with its own seed.")] = 3,
+    preset: Annotated[str, typer.Option(help="Size of the models and their data: quick, small or paper.")] = "small",
+    out: Annotated[Path, typer.Option(help="Folder for the runs, tables and the page.")] = Path("runs/compare"),
     workers: Annotated[
-        int | None, typer.Option(min=0, help="Runs at a time; 0 only compares what is finished. [default: the cores]")
+        int | None,
+        typer.Option(
+            min=0, help="Number of runs at a time; 0 compares finished runs only. [default: the number of cores]"
+        ),
     ] = None,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster to train on; auto finds it.")] = None,
 ) -> None:
-    """Train several models for the same processor time, and say which to use: a table and a page for each task.
+    """Train several models for the same processor time, and compare them in a table and a page for each task.
 
-    The same command goes on where it was stopped.
+    After an interruption, the same command continues.
     """
     with loading():
         from .compare import make_contests, train_all, write_leaderboards
@@ -207,7 +217,7 @@ def models(
         str | None, typer.Argument(metavar="[TASK]", help="Only models of this task.", autocompletion=complete_task)
     ] = None,
 ) -> None:
-    """List the models that can be trained, and the tasks that have each."""
+    """List the models that can be trained, with their tasks."""
     with loading():
         from .tasks.catalogue import list_models
         from .tasks.task import as_named, find_task, usual_model

@@ -36,27 +36,33 @@ MODEL_NAMES = {
     "dspn-0.9": Named("DSPN + momentum 0.9", "DSPN with momentum 0.9."),
     "idspn-sum": Named("iDSPN, sum pooling", "iDSPN with sum pooling, which cannot separate equal elements."),
     "idspn-mean": Named("iDSPN, mean pooling", "iDSPN with mean pooling, which cannot separate equal elements."),
-    "deepsets": Named("DeepSets", "Treats every element alike, so equal elements get equal answers."),
-    "transformer": Named("Transformer, no PE", "Self-attention without positions: equal elements get equal answers."),
+    "deepsets": Named("DeepSets", "Treats all elements alike, so equal elements get equal outputs."),
+    "transformer": Named("Transformer, no PE", "Self-attention without positions: equal elements get equal outputs."),
     "transformer-random-pe": Named("Transformer, random PE", "Self-attention that adds random positions."),
     "transformer-pe": Named("Transformer, PE", "Self-attention over a list: the order of the elements matters."),
-    "transformer-pe-both": Named("Transformer, PE in the encoder too", "The same with positions in its encoder, too."),
+    "transformer-pe-both": Named(
+        "Transformer, PE in the encoder too", "transformer-pe with positions in its encoder, too."
+    ),
     "bilstm": Named("BiLSTM", "A recurrent network over a list: the order of the elements matters."),
-    "slot-attention": Named("Slot Attention", "Slots that compete for the image, trained as first published."),
+    "slot-attention": Named("Slot Attention", "Slots compete for places of the image, trained as first published."),
     "slot-attention-star": Named("Slot Attention*", "Slot Attention with a loss after every round."),
-    "slot-attention-dagger": Named("Slot Attention†", "Slot Attention with a loss after every round, larger range."),
+    "slot-attention-dagger": Named(
+        "Slot Attention†", "Slot Attention with a loss after every round and a larger range of coordinates."
+    ),
     "slot-attention-implicit": Named("Slot Attention, implicit", "Slot Attention, differentiated in its last round."),
-    "slot-mlp": Named("Slot MLP", "A list of outputs from one vector, without any set structure."),
+    "slot-mlp": Named(
+        "Slot MLP", "An MLP that computes a list of outputs from one vector, without set structure (CLEVR)."
+    ),
     "reader": Named("reader", "Every place of the image proposes an object. Recommended for images."),
     "reader-queries": Named("reader, queries", "Learned queries attend to the feature map of the reader."),
     "reader-slots": Named("reader, slots", "Slots compete for the feature map of the reader."),
-    "mlp": Named("MLP", "All elements at once from one vector, each output with a place of its own."),
+    "mlp": Named("MLP", "An MLP that computes all elements at once from one vector."),
     "queries": Named(
-        "learned queries", "Learned queries in a Transformer decoder, a loss after each layer (DETR, TSPN)."
+        "learned queries", "Learned queries in a Transformer decoder, with a loss after each layer (DETR, TSPN)."
     ),
     "slots": Named("slots, implicit", "Slot Attention on any input, differentiated in its last round."),
     "slots-unrolled": Named("slots, unrolled", "Slot Attention on any input, differentiated through its three rounds."),
-    "best": Named("best", "What is recommended for the task, with our recipe."),
+    "best": Named("best", "The model that we recommend for the task, with our recipe."),
 }
 """A model without a line here goes by its own name. The shell completes from here, so nothing is imported."""
 

@@ -23,8 +23,8 @@ PART_SENTENCES = {
     "solver": "how the set moves",
     "adjoint": "how gradients come back through the search",
     "init": "where the search starts",
-    "constraint": "where elements may go",
-    "restart": "which examples start a second time",
+    "constraint": "where the elements may lie",
+    "restart": "a second start for some examples",
 }
 
 

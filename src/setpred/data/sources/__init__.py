@@ -1,4 +1,4 @@
-"""Real data from packages that install: each source becomes a folder to train on, whole or not at all.
+"""Real data from installable packages. Each source becomes a folder to train on, whole or not at all.
 
 A source is a module with `NEEDS`, `ABOUT`, `SCHEMA` and `make`, and its line in the table.
 """
@@ -13,9 +13,15 @@ from types import ModuleType
 from ...errors import UsageError, unknown
 
 SOURCES = {
-    "chords": ("setpred.data.sources.chords", "The notes of chords from their spectra: Bach's chorales (music21)."),
-    "digits": ("setpred.data.sources.canvas_digits", "Handwritten digits in pictures (scikit-learn)."),
-    "molecules": ("setpred.data.sources.g2_molecules", "The atoms of molecules from a fingerprint: G2 (ASE)."),
+    "chords": (
+        "setpred.data.sources.chords",
+        "Make data: the notes of chords from their spectra (Bach's chorales, from music21).",
+    ),
+    "digits": ("setpred.data.sources.canvas_digits", "Make data: handwritten digits in pictures (from scikit-learn)."),
+    "molecules": (
+        "setpred.data.sources.g2_molecules",
+        "Make data: the atoms of molecules from a fingerprint (G2, from ASE).",
+    ),
 }
 """The module of each source, and what it is, in a sentence."""
 
