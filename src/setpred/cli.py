@@ -174,7 +174,7 @@ def reproduce(
     """Train any part of a published table, and print our results beside the published mean ± std.
 
     Settings such as optim.lr=3e-4 change the published protocol. Repeat a setting to sweep it; each value gets its
-    own table. With all, the command trains as much of the whole paper as fits into --within, and prints how much is done.
+    own table. With all, the command trains as much of the paper as fits into --within, and prints how much is done.
     """
     with loading():
         from .paper.coverage import keep_paper, read_duration, run_paper

@@ -233,6 +233,13 @@ def test_wrong_requests_are_told_in_one_line(folder, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_training_loss_with_the_loss_of_guesses_is_told_from_the_loss_of_the_sets(folder, tmp_path, page):
+    guessing = tiny(tmp_path, "autoencoding", "idspn", init="GuessedInit")
+    said = "plus the loss of its guesses"
+    assert said in report([guessing], tmp_path / "page.html").read_text()
+    assert said not in page.read_text()
+
+
 def test_runs_that_differ_in_what_one_of_them_lacks_are_told_apart(tmp_path):
     runs = [read_run(tiny(tmp_path, "autoencoding", "idspn", **more)) for more in ({}, {"solver__clip": 10.0})]
     assert [describe(run, runs) for run in runs] == ["solver.clip=none", "solver.clip=10.0"]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import UsageError
+from ..inits import GuessedInit
 from ..tasks import MODEL_NAMES, Task, find_task, make_settings
 from ..tasks.experiment import Batch, Experiment
 from ..tasks.settings import Settings, flatten, part_of, to_dict
@@ -65,6 +66,11 @@ class Run:
     @property
     def iterates(self) -> bool:
         return self.kind.iterates(self.model)
+
+    @property
+    def guesses(self) -> bool:
+        """Whether its training loss holds the loss of guessed initial sets as well."""
+        return self.iterates and self["init"] == GuessedInit.__name__
 
     @property
     def kind(self) -> Task:

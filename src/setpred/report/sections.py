@@ -131,7 +131,13 @@ def learning(runs: Sequence[Run]) -> Section:
         if len({run.iterates for run in of_task}) > 1:
             other = of_task[0].kind.baselines_differ
             sentence += f" (models without a decoder train {other}: compare the shapes, not the heights)"
-        section.blocks.append(Drawing(f"learning-{of_task[0].task}", sentence + ".", panels))
+        sentence += "."
+        if any(run.guesses for run in of_task):
+            sentence += (
+                " The training loss of a model that guesses its initial set (GuessedInit) is the loss of its sets "
+                "plus the loss of its guesses, so it is higher than the test loss, which counts the sets alone."
+            )
+        section.blocks.append(Drawing(f"learning-{of_task[0].task}", sentence, panels))
     return section
 
 
