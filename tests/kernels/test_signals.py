@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 CHILD = """
-import gc, signal, sys, torch
+import gc, signal, sys, time, torch
 import setpred as sp
 from setpred.matching import assign
 
@@ -18,6 +18,7 @@ def leave(*_):
     sys.exit(3)
 
 signal.signal(signal.SIGTERM, leave)  # as Lightning does
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background processes ignore
 torch.set_num_threads(int(sys.argv[2]))
 places = torch.arange(3000.0)
 # Products of places are the longest way for a match: each row has to oust all others.
@@ -33,7 +34,7 @@ small = sp.iDSPN(sp.SetEncoder(2, 16, 16, 3))
 sp.hungarian_loss(small(torch.zeros(2, 16)), torch.zeros(2, 3, 2)).sum().backward()  # all is compiled
 gc.freeze()  # or the end of the interpreter visits hundreds of thousands of objects of torch, which takes a second
 print("ready", flush=True)
-while True:
+while time.process_time() < 60:  # an end of its own, should no signal come
     works[sys.argv[1]]()
 """
 
