@@ -137,7 +137,10 @@ class Sphere(Constraint):
 
 @dataclass
 class PerSlice(Constraint):
-    """A constraint for each slice `(start, stop)` of the element. Numbers outside all slices are free.
+    """Constrain slices of the element one by one. Numbers outside all slices are free.
+
+    Args:
+        parts: a constraint for each slice `(start, stop)`.
 
     >>> PerSlice({(0, 2): Simplex(), (2, 3): NonNegative()})(torch.tensor([2.0, 0.0, -1.0, -1.0])).tolist()
     [1.0, 0.0, 0.0, -1.0]

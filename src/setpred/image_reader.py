@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from .letterbox import Size
 from .proposals import Proposer, best_threshold, fit_plane, least_distance, place_grid, proposal_loss, select
 from .schema import Schema
-from .trunks import ResNetTrunk, beside_grid, make_trunk, see
+from .trunks import ResNetTrunk, make_trunk, see
 
 USUAL = 0.99
 """The quantile of the training images' strangeness that is set to 1."""
@@ -102,10 +102,14 @@ class ImageReader(Proposer):
 
     def from_map(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """The proposals of the trunk's map, and the scores of the one-to-many match, `[batch, places]`."""
-        grid = place_grid(*features.shape[2:]).to(features)
-        raw = self.out(F.relu(beside_grid(self.hidden, features, grid), inplace=True)).flatten(2).mT
+        grid = place_grid(*features.shape[2:]).to(features).flatten(1).mT  # [places, 2]
+        places = features.permute(0, 2, 3, 1).flatten(1, 2)  # [batch, places, c]
+        # A 1×1 convolution is a product with each place: as such it takes less time, forwards and backwards.
+        own, of_grid = self.hidden.weight.flatten(1).split([features.shape[1], 2], dim=1)
+        hidden = F.relu(F.linear(places, own) + F.linear(grid, of_grid, self.hidden.bias), inplace=True)
+        raw = F.linear(hidden, self.out.weight.flatten(1), self.out.bias)
         if self.plane is not None:
-            where = self.plane(grid.flatten(1).mT)  # [places, k]
+            where = self.plane(grid)  # [places, k]
             raw = raw + F.pad(where, (self._position.start, raw.shape[-1] - self._position.stop))
         return raw[..., :-1], raw[..., -1]
 

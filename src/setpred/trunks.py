@@ -42,10 +42,10 @@ class Trunk(nn.Module):
         fine = self.fine(relu(norm(beside_grid(convolution, patches, grid))))
         middle = self.middle(fine)
         coarse = self.coarse(middle)
-        mean = coarse.mean((2, 3))
+        mean = mean_of_places(coarse)
         coarse = coarse + self.whole(mean)[:, :, None, None]
         up = F.interpolate(self.up(coarse), size=middle.shape[2:], mode="nearest")
-        return self.merged(F.relu(middle + up)), torch.cat([fine.mean((2, 3)), mean], dim=1)
+        return self.merged(F.relu(middle + up)), torch.cat([mean_of_places(fine), mean], dim=1)
 
 
 class ResNetTrunk(nn.Module):
@@ -74,7 +74,7 @@ class ResNetTrunk(nn.Module):
         for lateral, map_ in zip(reversed(self.laterals), reversed(maps), strict=True):
             own = lateral(map_)
             features = own if features is None else own + F.interpolate(features, size=own.shape[2:], mode="nearest")
-        return self.merged(features), torch.cat([first.mean((2, 3)), maps[-1].mean((2, 3))], dim=1)
+        return self.merged(features), torch.cat([mean_of_places(first), mean_of_places(maps[-1])], dim=1)
 
     def load_resnet18(self, state: Mapping[str, Tensor]) -> None:
         """Take over public weights; images are from then on normalised as they were in that training."""
@@ -111,7 +111,17 @@ def beside_grid(convolution: nn.Conv2d, features: Tensor, grid: Tensor) -> Tenso
     stride, padding = convolution.stride, convolution.padding
     assert not isinstance(padding, str)
     here = F.conv2d(grid.unsqueeze(0), of_grid, convolution.bias, stride, padding)
-    return F.conv2d(features, own, None, stride, padding).add_(here)
+    # Added with the channels last: the gradient of `here` is then summed over the batch in a tenth of the time.
+    there = F.conv2d(features, own, None, stride, padding)
+    return (there.permute(0, 2, 3, 1) + here.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def mean_of_places(features: Tensor) -> Tensor:
+    """The mean of each channel: [batch, channels, rows, columns] -> [batch, channels].
+
+    With the channels last, a quarter of the time that `features.mean((2, 3))` takes forwards and backwards.
+    """
+    return features.permute(0, 2, 3, 1).flatten(1, 2).mean(1)
 
 
 class Step(nn.Sequential):
@@ -132,7 +142,7 @@ class Block(nn.Module):
         self.norm = nn.BatchNorm2d(channels)
 
     def forward(self, features: Tensor) -> Tensor:
-        return F.relu(self.norm(self.second(self.first(features))).add_(features))
+        return F.relu(self.norm(self.second(self.first(features))).add_(features), inplace=True)
 
 
 def has_bfloat16(device: torch.device) -> bool:
