@@ -106,7 +106,7 @@ class Refining(Proposing):
         raw, crowd = self.reader.from_map(features)
         first = select(SCHEMA, raw)
         start = first * first[..., -1:]  # absent elements are zeros
-        z = self.places(features)
+        z = self.places(features.to(images))
         if self.gain is not None:
             z = self.decoder.encoder(start) + self.gain * z
         return raw, crowd, first, self.decoder(z, init=start)
@@ -141,7 +141,7 @@ class PlacesEncoder(nn.Module):
         self.places = Places(self.trunk.channels)
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.places(see(self.trunk, images)[0])
+        return self.places(see(self.trunk, images)[0].to(images))
 
 
 def make_decoder() -> iDSPN:

@@ -102,12 +102,14 @@ class ImageReader(Proposer):
 
     def from_map(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """The proposals of the trunk's map, and the scores of the one-to-many match, `[batch, places]`."""
-        grid = place_grid(*features.shape[2:]).to(features).flatten(1).mT  # [places, 2]
+        grid = place_grid(*features.shape[2:]).to(self.hidden.weight).flatten(1).mT  # [places, 2]
         places = features.permute(0, 2, 3, 1).flatten(1, 2)  # [batch, places, c]
-        # A 1×1 convolution is a product with each place: as such it takes less time, forwards and backwards.
+        # A 1×1 convolution is a product with each place: as such it takes less time, forwards and backwards. The first
+        # is in the precision of the map, the second in full, because its numbers are places.
         own, of_grid = self.hidden.weight.flatten(1).split([features.shape[1], 2], dim=1)
-        hidden = F.relu(F.linear(places, own) + F.linear(grid, of_grid, self.hidden.bias), inplace=True)
-        raw = F.linear(hidden, self.out.weight.flatten(1), self.out.bias)
+        here = F.linear(grid, of_grid, self.hidden.bias)
+        hidden = F.relu(F.linear(places, own.to(places)) + here.to(places), inplace=True)
+        raw = F.linear(hidden.to(here), self.out.weight.flatten(1), self.out.bias)
         if self.plane is not None:
             where = self.plane(grid)  # [places, k]
             raw = raw + F.pad(where, (self._position.start, raw.shape[-1] - self._position.stop))

@@ -45,7 +45,7 @@ class ImageTokens(nn.Module):
         )
 
     def forward(self, images: Tensor, given: Tensor | None = None) -> Tokens:
-        features, _ = see(self.trunk, images)
+        features = see(self.trunk, images)[0].to(images)
         grid = place_grid(*features.shape[2:]).to(features).expand(features.shape[0], -1, -1, -1)
         return self.net(torch.cat([features, grid], dim=1).flatten(2).mT), None
 
