@@ -122,16 +122,28 @@ def test_an_address_is_not_echoed(address, path):
     assert len(answer.content) < 1000
 
 
-def test_a_cancelled_upload_prints_nothing(address, capfd):
-    for sent in (b"", b"x" * 100_000):
-        with socket.create_connection(address) as connection:
-            head = f"POST /api/scenes HTTP/1.1\r\nHost: {address[0]}\r\nContent-Length: 1000000\r\n\r\n"
-            connection.sendall(head.encode() + sent)
-            time.sleep(0.1)
-    assert is_answered(address)
-    time.sleep(0.2)
+def test_what_visitors_do_wrong_prints_nothing(capfd):
+    with serving() as address:  # not that of the other tests, which logs where nobody looks during a test
+        head = f"POST /api/scenes HTTP/1.1\r\nHost: {address[0]}\r\nContent-Length: 1000000\r\n\r\n".encode()
+        upgrade = f"GET / HTTP/1.1\r\nHost: {address[0]}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n".encode()
+        for sent in (head, head + b"x" * 100_000, b"NONSENSE\r\n\r\n", upgrade):
+            with socket.create_connection(address) as connection:
+                connection.sendall(sent)
+                time.sleep(0.1)
+        assert is_answered(address)
+        time.sleep(0.2)
     printed = capfd.readouterr()
     assert printed.out + printed.err == ""
+
+
+def test_what_goes_wrong_here_is_printed(capfd, monkeypatch):
+    def fail(content, steps):
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(playground, "uploaded_scene", fail)
+    with serving() as address:
+        assert post(address, "/api/scenes", b"x").status_code == 500
+    assert "a mistake" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "])

@@ -113,7 +113,7 @@ def configured(app: FastAPI) -> uvicorn.Config:
         app,
         http=Connection,
         ws="none",
-        log_level="warning",
+        log_level="error",  # a warning tells of what a visitor did, as often as visitors like
         timeout_keep_alive=IDLE_SECONDS,
         limit_concurrency=2 * CONNECTIONS,  # counts requests whose visitors have left, too
     )
