@@ -1,9 +1,8 @@
 """Where runs are trained: in processes of this machine, or on the machines of a Ray cluster.
 
-`python -m setpred.paper.executors FOLDER SETTINGS` trains one run. The standard input of such a process is a pipe whose
-other end only the parent holds. When the parent ends, however it ends, the pipe closes and so does the process; what is
-lost is the round under way. A Ray task looks after the same process; when its worker or machine dies, Ray starts the
-task again elsewhere, and the run goes on from its last round. All machines of a cluster must see the run folders.
+Each run has a process of its own (`training_process.py`). A Ray task looks after the same process; when its worker or
+machine dies, Ray starts the task again elsewhere, and the run goes on from its last round. All machines of a cluster
+must see the run folders.
 """
 
 import json
@@ -12,9 +11,7 @@ import os
 import platform
 import subprocess
 import sys
-import threading
 import time
-import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,12 +20,8 @@ from typing import Any
 import torch
 
 from ..errors import UsageError
-from ..tasks import make_settings
-from ..training.run import train
 from ..training.run_lock import RunLockedError, locked_for_a_child, name_holder
-from .trainings import TAKEN, Outcome, Run, read_outcome, record_failure
-
-PARENT_GONE = 3
+from .trainings import TAKEN, Outcome, Run, read_outcome
 
 
 def cores() -> int:
@@ -102,7 +95,7 @@ def _spawn(run: Run, threads: int, gpu: str | None, lock: int) -> subprocess.Pop
         environment["CUDA_VISIBLE_DEVICES"] = gpu
     with (run.folder / "output.txt").open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "setpred.paper.executors", str(run.folder), json.dumps(run.order)],
+            [sys.executable, "-m", "setpred.paper.training_process", str(run.folder), json.dumps(run.order)],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
@@ -135,26 +128,6 @@ def how_it_ended(run: Run, process: subprocess.Popen[bytes]) -> Outcome:
 
 def _relative(run: Run) -> Path:
     return run.folder.relative_to(Path.cwd()) if run.folder.is_relative_to(Path.cwd()) else run.folder
-
-
-def train_one(folder: Path, order: dict[str, Any]) -> int:
-    """What the process does."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    (folder / "failure.json").unlink(missing_ok=True)
-    settings = make_settings(**order)
-    try:
-        train(settings, folder, resume=True, quiet=True, held=True)
-    except Exception as error:
-        traceback.print_exc()
-        record_failure(folder, settings, error)
-        return 1
-    return 0
-
-
-def _end_with_parent() -> None:
-    # os.read, not sys.stdin: a thread that waits inside a buffered reader would hold its lock when Python ends.
-    os.read(0, 1)
-    os._exit(PARENT_GONE)
 
 
 RETRIES = 10
@@ -232,7 +205,3 @@ def _remark(ray: Any, reference: Any) -> str:
         return f"failed on its machine ({str(error.cause).splitlines()[0][:200]}): the next call tries again"
     except ray.exceptions.RayError as error:
         return f"was given up by Ray after {RETRIES} retries ({type(error).__name__}): the next call goes on"
-
-
-if __name__ == "__main__":
-    sys.exit(train_one(Path(sys.argv[1]), json.loads(sys.argv[2])))
