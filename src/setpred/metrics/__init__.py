@@ -1,8 +1,14 @@
 """Metrics: of single examples, and of whole splits over several processes as `torchmetrics` metrics."""
 
-from .accuracy import ElementAccuracy, ExactSetAccuracy, element_accuracies, exact_matches
+from .accuracy import (
+    ElementAccuracy,
+    ExactSetAccuracy,
+    ObjectScores,
+    element_accuracies,
+    exact_matches,
+    score_objects,
+)
 from .average_precision import Objects, SetAveragePrecision
-from .object_scores import ObjectScores, score_objects
 
 __all__ = [
     "ElementAccuracy",

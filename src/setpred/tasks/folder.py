@@ -18,7 +18,7 @@ from ..errors import UsageError, unknown, usage_errors
 from ..image_encoder import ImageEncoder
 from ..image_reader import ImageReader
 from ..metrics import SetAveragePrecision, score_objects
-from ..metrics.object_scores import has_repeats
+from ..metrics.accuracy import has_repeats
 from ..predictor import SetPredictor
 from ..proposals import Proposer
 from ..schema import Real, Schema
