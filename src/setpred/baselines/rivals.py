@@ -1,4 +1,7 @@
-"""Rivals for inputs of any kind: all elements at once, competing slots, and learned queries."""
+"""Rivals for inputs of any kind, trained as in their papers: all elements at once, competing slots, learned queries."""
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -6,10 +9,22 @@ from torch import Tensor, nn
 from ..equivariance import Report, check
 from ..image_encoder import check_images
 from ..inits import evaluation_noise, fixed_noise
-from ..proposals import proposal_loss
+from ..proposals import Proposer, proposal_loss
 from ..schema import Schema
 from .rival_ends import Calibrated, ProposalHead
 from .slot_attention import Convolutions, ElementHead, SlotRounds, start_as_published
+
+RIVALS: dict[str, dict[str, Any]] = {
+    "mlp": {},
+    "queries": {
+        "optim.weight_decay": 1e-4,
+        "optim.schedule": "one-cycle",
+        "optim.clip": 0.1,
+    },
+    "slots": {"optim.schedule": "one-cycle"},
+    "slots-unrolled": {"optim.schedule": "one-cycle", "optim.clip": 1.0},
+}
+"""What each changes in the settings of a training."""
 
 
 class AllAtOnce(Calibrated):
@@ -207,3 +222,24 @@ class LearnedQueries(Calibrated):
             queries = layer(queries, tokens, memory_key_padding_mask=None if mask is None else ~mask)
             proposals.append(self.head(queries))
         return proposals
+
+
+def make_rival(
+    name: str, schema: Schema, latent: int, encoder: Callable[[], nn.Module], tokens: Callable[[], nn.Module]
+) -> Proposer:
+    """One of `RIVALS`.
+
+    Args:
+        name: which.
+        schema: what an element is.
+        latent: length of the vectors that `encoder` makes.
+        encoder: makes the module from inputs to vectors, which the MLP needs.
+        tokens: makes the module from inputs to tokens, which queries and slots look at.
+    """
+    if name == "mlp":
+        return AllAtOnce(schema, encoder(), latent)
+    if name == "queries":
+        return LearnedQueries(schema, tokens())
+    if name == "slots-unrolled":
+        return CompetingSlots(schema, tokens(), iterations=3, implicit=False)
+    return CompetingSlots(schema, tokens())

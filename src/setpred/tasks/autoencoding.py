@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..baselines import CodeTokens
+from ..baselines.rivals import RIVALS, make_rival
 from ..data.synthetic import mixed_seed, random_masks, random_sets
 from ..encoders import SetEncoder
 from ..equivariance import Report
@@ -21,7 +22,6 @@ from ..solution import Trace
 from ..views.view import Examples
 from .experiment import Batch, Chunks, Experiment, Predicting, check_decoder, decoding_loss
 from .parts import decoder_multiplications, encoder_multiplications, make_decoder
-from .rival_recipes import RIVALS, make_rival
 from .settings import NetSettings, Settings, restarts
 from .task import Task
 

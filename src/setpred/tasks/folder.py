@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..baselines import ImageTokens, SetTokens, VectorTokens
+from ..baselines.rivals import make_rival
 from ..constraints import Constraint
 from ..data.jsonl_folder import Folder, open_folder, read_tensors
 from ..encoders import SetEncoder, Standardized, VectorEncoder
@@ -44,7 +45,6 @@ from .folder_settings import (
     usual_model,
 )
 from .parts import make_decoder
-from .rival_recipes import make_rival
 from .settings import ImageModelSettings, changed
 from .task import Task
 

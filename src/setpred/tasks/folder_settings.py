@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..baselines.rivals import RIVALS
 from ..data.inputs import Inputs
 from ..data.records import MAX_LINE, parse
 from ..errors import UsageError
@@ -11,7 +12,6 @@ from ..recipes import recipe
 from ..schema import Schema
 from ..solvers import Nesterov
 from ..values import read_json
-from .rival_recipes import RIVALS
 from .settings import ImageModelSettings, ImageOptimSettings, Settings
 
 
