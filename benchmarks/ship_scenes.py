@@ -19,7 +19,7 @@ from setpred.image_reader import ImageReader
 from setpred.metrics import SetAveragePrecision
 from setpred.play.zoo import FOLDER
 from setpred.predictor import SetPredictor
-from setpred.tasks.clevr_settings import ClevrSettings
+from setpred.tasks.clevr_objects import ClevrSettings
 from setpred.tasks.experiment import MEASURED
 from setpred.training.run_folder import read_config, read_result
 

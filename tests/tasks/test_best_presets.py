@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from setpred.errors import UsageError
 from setpred.matching import hungarian_loss
-from setpred.tasks import autoencoding, clevr_settings, find_task, make_experiment, make_settings
+from setpred.tasks import autoencoding, clevr_objects, find_task, make_experiment, make_settings
 from setpred.tasks.settings import flatten, to_dict
 from setpred.training.run import evaluate, train
 from setpred.training.run_folder import load_run
@@ -17,7 +17,7 @@ RESTARTS = {"restart", "restart.fraction", "solver.eval_steps"}
 RECIPES = {
     "autoencoding": {*autoencoding.BEST, *RESTARTS},
     "numbering": {"solver.lr", "adjoint.straight", "optim.lr", "optim.schedule", *RESTARTS},
-    "clevr": {*clevr_settings.BEST},
+    "clevr": {*clevr_objects.BEST},
 }
 TINY = {"data.train": 256, "data.test": 64, "net.hidden": 16, "net.latent": 16, "optim.steps": 8, "trainer.round": 4}
 
