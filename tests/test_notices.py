@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from importlib import import_module
 
 import pytest
 import torch
@@ -113,11 +114,18 @@ def test_new_names_are_quiet():
         build(recipe(sp.PerSlice({(0, 2): sp.Simplex()})))
 
 
-def test_the_old_place_of_tasks_warns_and_gives_the_same_names():
-    from setpred import tasks
-    from setpred.training import tasks as old
-
-    with pytest.warns(DeprecationWarning, match=r"setpred\.training\.tasks is now setpred\.tasks"):
-        assert old.make_settings is tasks.make_settings
-    with pytest.raises(AttributeError, match="nothing"):
-        _ = old.nothing
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("setpred.training.tasks", "setpred.tasks", "make_settings"),
+        ("setpred.data.folder", "setpred.data.jsonl_folder", "open_folder"),
+    ],
+)
+def test_modules_that_moved_are_found_at_their_old_place(old, new, name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module = import_module(old)
+    with pytest.warns(DeprecationWarning, match=f"{old} is now {new}"):
+        assert getattr(module, name) is getattr(import_module(new), name)
+    with pytest.raises(AttributeError):
+        module.nothing  # noqa: B018

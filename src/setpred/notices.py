@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from importlib import import_module
 from typing import Any, TypeVar
 
 CLASSES = {"Fields": "PerSlice"}
@@ -63,6 +64,19 @@ def renamed_property(old: str, new: str) -> property:
         return getattr(self, new)
 
     return property(get, doc=f"The old name of `{new}`.")
+
+
+def moved(old: str, new: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a module that moved: its names come from the new place, with a warning."""
+
+    def get(name: str) -> Any:
+        if name.startswith("__"):  # the import system looks for some
+            raise AttributeError(name)
+        found = getattr(import_module(new), name)
+        warnings.warn(f"{old} is now {new}: import {name} from there", DeprecationWarning, 2)
+        return found
+
+    return get
 
 
 @contextmanager
