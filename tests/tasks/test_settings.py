@@ -1,10 +1,12 @@
 """Settings mean the same from Python as from the command line, and a training leaves the process as it was."""
 
 import logging
+import warnings
 
 import pytest
 
 from setpred.tasks import make_settings
+from setpred.tasks.old_spellings import read_settings
 from setpred.tasks.settings import Settings, changed, flatten, parse_overrides, to_dict
 from setpred.training.run import train
 
@@ -33,3 +35,13 @@ def test_a_training_leaves_the_levels_of_the_loggers_alone(tmp_path):
     tiny = {"data.train": 128, "data.test": 8, "net.hidden": 8, "optim.steps": 1, "trainer.logger": "none"}
     train(make_settings("autoencoding", preset="quick", overrides=tiny), tmp_path / "run", quiet=True)
     assert [logging.getLogger(name).level for name in LIGHTNING] == before
+
+
+def test_runs_of_models_that_compute_something_else_today_say_so():
+    old = {"model": "slot-attention", "solver": {"name": "nesterov"}}
+    with pytest.warns(UserWarning, match="slot-attention was changed in version 0.2.0"):
+        read_settings(old, Settings())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_settings(old | {"model": "idspn"}, Settings())
+        read_settings({"model": "slot-attention", "solver": "Nesterov"}, Settings())

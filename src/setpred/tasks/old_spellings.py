@@ -26,6 +26,9 @@ CLASSES = {
     "init": {"random": "RandomInit", "learned": "LearnedInit", "guessed": "GuessedInit", "zero": "ZeroInit"},
 }
 
+CHANGED = ("slot-attention", "slot-attention-star", "slot-attention-dagger", "slot-mlp")
+"""Models whose weights still fit, but which compute something else since they follow the published ones exactly."""
+
 
 def read_settings(written: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """The dotted keys of a `config.yaml`, old or new, for a task with such `settings`.
@@ -47,6 +50,12 @@ def read_settings(written: Mapping[str, Any], settings: Settings) -> dict[str, A
         return not name or part not in classes or (cls is not None and name in arguments(cls))
 
     is_old = any(f"{part}.name" in flatten(written) for part in CLASSES)
+    if is_old and written.get("model") in CHANGED:
+        warnings.warn(
+            f"{written['model']} was changed in version 0.2.0: this run was trained before and predicts otherwise now, "
+            "so train it again",
+            stacklevel=3,
+        )
     return {key: value for key, value in flat.items() if has(key)} if is_old else flat
 
 
