@@ -304,6 +304,13 @@ def test_a_set_is_shared_as_a_link(visit, open_page):
     expect(other.locator("#story-caption")).to_contain_text("twin")
 
 
+def test_every_step_of_the_story_has_a_link(visit):
+    for step, words in enumerate(("same random", "one place", "twin", "overshoot", "draw a line"), start=1):
+        page = ready(visit(f"points?story={step}"))
+        expect(page.locator("#story-caption")).to_contain_text(words)
+        expect(page.locator("#count")).to_have_text("16 of 16")
+
+
 @pytest.mark.parametrize(
     "state",
     [

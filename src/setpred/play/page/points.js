@@ -81,7 +81,8 @@ export function startPoints(_, address, write) {
   };
 
   // `shape(n)` is the set with n points; `begun` is where a reset leads.
-  let shape, begun;
+  let shape = (n) => digit(3, n);
+  let begun;
   const load = (points, make = kept(points)) => {
     shape = make;
     begun = { points: structuredClone(points), make };
@@ -164,8 +165,8 @@ export function startPoints(_, address, write) {
 
   function restore(params) {
     const points = pointsOf(params.get("set"));
-    const told = Number(params.get("story")) - 1;
-    if (!points) return tell(told in STORY && told !== OWN ? told : 0);
+    const chosen = Number(params.get("story")) - 1;
+    if (!points) return tell(chosen in STORY ? chosen : 0);
     step = OWN;
     takePen(false);
     settle(settingsOf(params));
