@@ -11,7 +11,7 @@ import torch
 from setpred.errors import UsageError
 from setpred.report import report
 from setpred.report.runs import describe, label, predict_examples, read_run
-from setpred.report.verdict import averages, published
+from setpred.report.verdict import averages, headline, published
 from setpred.schema import Category, Real, Schema
 from setpred.tasks import make_settings
 from setpred.training.run import train
@@ -133,6 +133,13 @@ def test_the_page_says_first_what_was_found_and_explains_its_words(page):
     assert re.search(r"<li>.* numbers [\d.]+ % of the sets right", text)
     assert "rebuild the set from that vector" in text
     assert "accuracy: the fraction of test sets in which every number is right." in text
+
+
+def test_the_first_headline_is_about_the_problem_with_most_to_compare(folder):
+    names = ("autoencoding-idspn-0", "numbering-idspn-0", "numbering-deepsets-0")
+    first, second = headline([read_run(folder / name) for name in names])
+    assert "of the sets right; " in first
+    assert re.search(r"with a loss of [\d.e-]+; the same average set for every input has [\d.e-]+ \(", second)
 
 
 def test_figures_are_saved_as_pictures_on_request(page):

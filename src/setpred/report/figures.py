@@ -83,7 +83,7 @@ def inner_optimisation(shown: Sequence[Predictions], what: str) -> "Figure":
     for steps in sorted({run["solver.steps"] for run in runs}):
         axes.axvline(steps, color=MUTED, linestyle=(0, (2, 2)), linewidth=1)
         axes.text(steps, 1.0, f" T={steps}", transform=axes.get_xaxis_transform(), va="top", color=MUTED, fontsize=8)
-    title = {"objective": "inner objective, what is minimised", "error": "error of the set, what is wanted"}
+    title = {"objective": "inner objective (minimised)", "error": "error of the set (the goal)"}
     axes.set(xlabel="inner iteration", title=f"{plain(problem_letters(runs[0]))}: {title[what]}")
     axes.margins(x=0.01)
     _log_if_wide(axes, medians)

@@ -61,7 +61,8 @@ def model_key(model: str) -> str:
 
 def table(names: Sequence[str], rows: Sequence[str], numbers: Sequence[str] = ()) -> str:
     """Rows are `<tr>` elements; the columns named in `numbers` stand right."""
-    head = "".join(f"<th{' class=number' if name in numbers else ''}>{escape(name)}</th>" for name in names)
+    words = {name: escape(name.replace("element_accuracy", "element accuracy")) for name in names}
+    head = "".join(f"<th{' class=number' if name in numbers else ''}>{words[name]}</th>" for name in names)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 

@@ -16,7 +16,7 @@ from .figures import (
 )
 from .markup import Drawing, Section, cards, cell, heading, model_key, paragraph, table
 from .runs import ITERATIONS, Predictions, Run, describe, grouped, label, shared_changes
-from .verdict import Average, Published, amount, averages, published, terms
+from .verdict import Average, Published, amount, averages, listed, published, terms
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,9 @@ def overview(runs: Sequence[Run]) -> Section:
     metrics = [name for name in metrics if not name.startswith("image_ap") and not name.endswith(" right")]
     known = {id(run): published(run) for run in runs}
     paper = ["published"] if any(known.values()) else []
-    names = ["model", "task", "setting", *metrics, *paper, "seed", "steps", "time", "preset"]
+    seeds, presets = {run.settings.seed for run in runs}, {run.settings.preset for run in runs}
+    apart = [name for name, values in (("seed", seeds), ("preset", presets)) if len(values) > 1 or len(runs) == 1]
+    names = ["model", "task", "setting", *metrics, *paper, "steps", "time", *apart]
     protocols: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         protocols.setdefault((run.task, run.settings.preset), []).append(run)
@@ -51,14 +53,18 @@ def overview(runs: Sequence[Run]) -> Section:
         if paper:
             cells.append(cell(_published(run, known[id(run)]), "number"))
         cells += [
-            cell(str(run.settings.seed), "number"),
             cell(_steps(run), "number"),
             cell(_duration(run.seconds), "number"),
-            cell(run.settings.preset),
+            *([cell(str(run.settings.seed), "number")] if "seed" in apart else []),
+            *([cell(run.settings.preset)] if "preset" in apart else []),
         ]
         rows.append(f"<tr{'' if run.finished else ' class=unfinished'}>{''.join(cells)}</tr>")
     numbers = ["seed", "steps", "time", *metrics, "published"]
     blocks: list[Drawing | str] = [table(names, rows, numbers), paragraph(" ".join(terms(runs)), quiet=True)]
+    alike = [
+        f"{name} {next(iter(values))}" for name, values in (("seed", seeds), ("preset", presets)) if name not in apart
+    ]
+    blocks += [paragraph(f"All runs have {listed(alike)}.", quiet=True)] if alike else []
     for (task, preset), group in protocols.items():
         if shared := shared_changes(group):
             blocks.append(paragraph(f"All runs of {task}, preset {preset}: {shared}.", quiet=True))
@@ -154,7 +160,10 @@ def inner(shown: Sequence[Predictions]) -> Section:
             "the objective still falls."
         )
         if any(predictions.run["solver.settle"] for group in groups for predictions in group):
-            sentence += " On the way every step has its momentum: a model that settles predicts better than its ring."
+            sentence += (
+                " A model that settles takes its last step without momentum: its curve drops at the very end, and its "
+                "predictions are better than its ring."
+            )
         section.blocks.append(Drawing("inner", sentence, panels))
     return section
 

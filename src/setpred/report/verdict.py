@@ -71,13 +71,16 @@ def is_fraction(metric: str) -> bool:
 
 
 def headline(runs: Iterable[Run]) -> list[str]:
-    """The best model and what it did, beside the others: one sentence per problem, from the finished runs."""
+    """The best model and what it did, beside the others: one sentence per problem, from the finished runs.
+
+    Problems with more to compare come first.
+    """
     found = averages(runs)
     problems: dict[object, list[Average]] = {}
     for average in found:
         problems.setdefault(average.run.problem, []).append(average)
     several = len(problems) > 1
-    return [_sentence(group, several) for group in problems.values()]
+    return [_sentence(group, several) for group in sorted(problems.values(), key=len, reverse=True)]
 
 
 def _sentence(group: Sequence[Average], several: bool) -> str:
@@ -87,7 +90,11 @@ def _sentence(group: Sequence[Average], several: bool) -> str:
     runs = [average.run for average in group]
     best, *others = named
     text = f"{label(best.run, runs)} {kind.achievement.format(amount(kind.metric, best.mean))}"
-    text += "".join(f", {label(other.run, runs)} {amount(kind.metric, other.mean)}" for other in others)
+    beside = [f"{label(other.run, runs)} {amount(kind.metric, other.mean)}" for other in others]
+    text = "; ".join([text, *beside[:-1], *(["…"] if len(named) < len(ranked) else []), *beside[-1:]])
+    trivial = best.run.result.get("trivial_loss", math.nan)
+    if not others and kind.metric == "loss" and math.isfinite(trivial):
+        text += f"; the same average set for every input has {amount('loss', trivial)}"
     return f"{text} ({kind.problem(best.run.settings)})." if several else f"{text}."
 
 
@@ -99,19 +106,39 @@ def goals(runs: Sequence[Run]) -> list[str]:
 
 def terms(runs: Sequence[Run]) -> list[str]:
     """What the columns of a table of these runs mean."""
-    metrics = {name for run in runs for name in run.result.get("metrics", {})}
-    sentences = [f"{task.metric}: {task.meaning}." for task in {run.task: run.kind for run in runs}.values()]
+    metrics: dict[str, set[str]] = {}  # of each task
+    for run in runs:
+        metrics.setdefault(run.task, {run.kind.metric}).update(run.result.get("metrics", {}))
+    judged = {run.task: run.kind.metric for run in runs}
+    meanings = {run.task: run.kind.meaning for run in runs}
     known = {
-        "loss": "loss: the distance between predicted and true sets that training makes smaller.",
-        "element_accuracy": "element_accuracy: the fraction of elements that are right.",
-        "diverged": "diverged: the fraction of test sets whose inner optimisation left the finite numbers.",
-        "restarted": "restarted: the fraction of test sets that were solved a second time.",
+        "loss": "what training makes smaller, such as the distance between predicted and true sets",
+        "element_accuracy": "the fraction of elements that are right",
+        "diverged": "the fraction of test sets whose inner optimisation left the finite numbers",
+        "restarted": "the fraction of test sets that were solved a second time",
     }
-    judged = {group[0].kind.metric for group in grouped(runs, lambda run: run.task)}
-    sentences += [text for name, text in known.items() if name in metrics and name not in judged]
+
+    def sentence(name: str, tasks: Sequence[str], meaning: str) -> str:
+        """A word that means something else for other tasks is explained for these alone."""
+        others = any(name in metrics[task] for task in metrics if task not in tasks)
+        return f"{name.replace('_', ' ')}{f' of {listed(tasks)}' if others else ''}: {meaning}."
+
+    sentences = [sentence(name, [task], meanings[task]) for task, name in judged.items()]
+    for name, meaning in known.items():
+        if tasks := [task for task in metrics if name in metrics[task] and judged[task] != name]:
+            sentences.append(sentence(name, tasks, meaning))
     letters = {"data.n": "n elements per set", "data.d": "d numbers per element", "solver.steps": "T inner iterations"}
     used = [text for key, text in letters.items() if any(run[key] is not None for run in runs)]
     return [*sentences, *([f"Letters: {', '.join(used)}."] if used else [])]
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words as a sentence lists them.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def verdict_lines(settings: Settings, result: dict[str, Any]) -> list[str]:
