@@ -83,11 +83,17 @@ def demo(out: Path) -> Path:
 
     page = report([out / name for name in rows], out / "report.html", title="setpred demo", more=[_scenes])
     console.print(
-        f"\nFigures, and four images read by the shipped model: {page}\nNext:\n"
-        f"  setpred check {out / 'idspn'}                      which equivariance, with a witness\n"
-        f"  setpred evaluate {out / 'points'} steps=5,10,20,40   the same weights, other iterations\n"
-        "  setpred train autoencoding data.n=4 data.d=4         the paper's second experiment, smaller\n"
-        "  setpred reproduce autoencoding n=2 d=2 steps=10 model=idspn seeds=0   beside the published"
+        f"\nOpen this page: {page}\nIt has the figures, and four images read by the shipped model.\n\n"
+        "Next:\n"
+        f"  setpred check {out / 'idspn'}\n"
+        "      says which equivariance the model has, with an example\n"
+        f"  setpred evaluate {out / 'points'} steps=5,10,20,40\n"
+        "      evaluates the same weights with other numbers of inner iterations\n"
+        "  setpred train autoencoding data.n=4 data.d=4\n"
+        "      trains the paper's second experiment at a smaller size\n"
+        "  setpred reproduce autoencoding n=2 d=2 steps=10 model=idspn seeds=0\n"
+        "      trains one cell of a published table, in a quarter of an hour on two idle cores",
+        soft_wrap=True,
     )
     return page
 
