@@ -27,11 +27,11 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def models() -> str:
-    """One row per model, one column per task."""
-    lines = [f"| model | {' | '.join(TASKS)} | what it is |", "|---" * (len(TASKS) + 2) + "|"]
+    """One row per model."""
+    lines = ["| model | what it is | tasks |", "|---|---|---|"]
     for model in list_models():
-        marks = ("✓" if task in model.tasks else "" for task in TASKS)
-        lines.append(f"| `{model.name}` | {' | '.join(marks)} | {model.sentence} |")
+        tasks = "all" if len(model.tasks) == len(TASKS) else ", ".join(model.tasks)
+        lines.append(f"| `{model.name}` | {model.sentence} | {tasks} |")
     return "\n".join(lines)
 
 
@@ -78,9 +78,10 @@ def _command(path: tuple[str, ...], command: Any) -> str:
         if parameter.name == "help":
             continue
         text = (getattr(parameter, "help", "") or "").replace("|", "\\|")
+        text = re.sub(r" ?\[default: (.*?)\]", r" Default: \1.", text)
         default = _default(parameter)
         if parameter.param_type_name == "argument":
-            arguments.append(f"| `{parameter.metavar or parameter.name.upper()}` | {text} |".replace("|P", "\\|P"))
+            arguments.append(f"| `{parameter.metavar or parameter.name.upper()}` | {text} |")
         else:
             words = ", ".join(f"`{word}`" for word in (*parameter.opts, *parameter.secondary_opts))
             options.append(f"| {words} | {text}{default} |")
