@@ -132,11 +132,13 @@ def example_figure(
     marked = _on_image(schema)
     mapped = position is not None and not marked
     lines = min(LINES, max(1, *map(len, objects)))
-    heights = [2.0, *([2.0] if mapped else []), 0.25 * lines]
+    words = [_in_words(schema, things, lines) for things in objects]
+    width = max(1.8, *(0.2 + 0.062 * len(text) for texts in words for text in texts))  # inches that a column needs
+    heights = [1.8, *([1.8] if mapped else []), 0.22 * lines]
     figure, axes = panel(
         len(heights),
         len(titles),
-        width=max(2.5 * len(titles), 4.6),
+        width=max(width * len(titles), 4.6),
         height=sum(heights) + 0.8,
         squeeze=False,
         gridspec_kw={"height_ratios": heights},
@@ -151,7 +153,7 @@ def example_figure(
             _mark(axes[0][column], schema, str(position), things)
         if mapped:
             _draw_map(axes[1][column], schema, str(position), things)
-        _draw_words(axes[-1][column], schema, things, lines)
+        _draw_words(axes[-1][column], words[column], lines)
     if mapped:
         _same_frame(axes[1], down=kind == "image" and schema.fields[str(position)].dim == 2)
     if (category := _category(schema)) is not None:
@@ -238,18 +240,19 @@ def _same_frame(row: "Sequence[Axes]", down: bool) -> None:
                 axes.invert_yaxis()
 
 
-def _draw_words(axes: "Axes", schema: Schema, things: Objects, lines: int) -> None:
-    axes.set(xlim=(0, 1), ylim=(lines, 0))
-    axes.set_axis_off()
+def _in_words(schema: Schema, things: Objects, lines: int) -> list[str]:
+    """One line per object, and the number of objects that have no line."""
     listed = list(things[: lines if len(things) <= lines else lines - 1])
     texts = [", ".join(_word(thing[name]) for name in schema.fields) for thing in listed]
-    if len(things) > len(listed):
-        texts.append(f"and {len(things) - len(listed)} more")
-    for line, text in enumerate(texts):
-        short = text if len(text) <= 44 else f"{text[:43]}…"
-        axes.text(0, line + 0.5, plain(short), fontsize=6.5, va="center", color=INK if line < len(listed) else MUTED)
-    if not texts:
-        axes.text(0, 0.5, "no objects", fontsize=6.5, va="center", color=FAINT)
+    more = [f"and {len(things) - len(listed)} more"] if len(things) > len(listed) else []
+    return [text if len(text) <= 44 else f"{text[:43]}…" for text in texts] + more
+
+
+def _draw_words(axes: "Axes", texts: Sequence[str], lines: int) -> None:
+    axes.set(xlim=(0, 1), ylim=(lines, 0))
+    axes.set_axis_off()
+    for line, text in enumerate(texts or ["no objects"]):
+        axes.text(0, line + 0.5, plain(text), fontsize=7.5, va="center", color=INK if texts else MUTED)
 
 
 def _word(value: Any) -> str:
