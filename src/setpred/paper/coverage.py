@@ -185,7 +185,7 @@ def summary(standing: Standing) -> str:
             c.table,
             *(str(count) for count in (c.published, c.begun, c.whole, *c.verdicts.values())),
             f"{c.finished:,} of {c.runs:,}",
-            clock(c.left) if c.table != "clevr" or standing.clevr else f"{clock(c.left)}, needs --clevr FOLDER",
+            clock(c.left),
         ]
         for c in (*covered, total)
     ]
@@ -194,7 +194,7 @@ def summary(standing: Standing) -> str:
         aligned(header, rows, numbers=header[1:]),
         f"{printed - total.published} of CLEVR's numbers are not trained: they stand in two tables, are a dash, or are "
         "cited from 2019. A verdict compares our mean with the published mean ± 2 standard deviations. The time left "
-        "is estimated for one run at a time.",
+        "is estimated for one run at a time." + ("" if standing.clevr else " The table clevr needs --clevr FOLDER."),
     ]
     return "\n\n".join(said)
 
