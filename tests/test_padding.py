@@ -62,7 +62,7 @@ ONE = torch.zeros(1, 2)
         (lambda: pad_sets([]), "no sets"),
         (lambda: pad_sets([ONE, torch.zeros(5, 2)], size=4), "set 1 has 5 elements, more than size=4: raise size"),
         (lambda: pad_sets([ONE, torch.zeros(5)]), r"set 1 has shape \[5\]: expected \[elements, dim\]"),
-        (lambda: pad_sets([ONE, torch.zeros(1, 3)]), "set 1 has 3 dimensions an element, set 0 has 2"),
+        (lambda: pad_sets([ONE, torch.zeros(1, 3)]), "set 1 has 3 dimensions per element, set 0 has 2"),
         (lambda: pad_sets([ONE, ONE.double()]), "set 1 is torch.float64, set 0 is torch.float32"),
         (lambda: pad_sets([ONE, ONE.to("meta")]), "set 1 is on meta, set 0 on cpu"),
         (lambda: collate_sets([(ONE, ONE), (ONE,)]), r"example 1 of the batch is not an \(input, set\) pair"),

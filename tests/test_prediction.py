@@ -211,7 +211,7 @@ def test_steps_and_threshold_are_those_asked_for(setpred, runs):
         ('{"vector": [1, 2, 3], "id": "\\ud800"}', "standard input line 1: half a character (\\ud800) cannot be kept"),
         (
             299 * '{"vector": [1, 2, 3]}\n' + '{"vector": [3e38, 3e38, -3e38]}',
-            "standard input line 300: the model makes NaN",
+            "standard input line 300: the model predicts NaN",
         ),
     ],
 )
@@ -328,7 +328,7 @@ def test_mistakes_in_a_request_are_one_line(setpred, tmp_path):
         (["train", "nothing"], "unknown task 'nothing'"),
         (["train", "mine", "--preset", "paper"], "unknown preset 'paper': there are small, quick"),
         (["train", "mine", "--model", "bilstm"], "model 'bilstm'"),
-        (["train", "mine", "data.train=41"], "train.jsonl holds 40 examples, data.train=41 are asked for"),
+        (["train", "mine", "data.train=41"], "train.jsonl holds 40 examples, data.train=41 are requested"),
         (["train", "mine", "net.constraint=simplex"], "unknown net.constraint 'simplex'"),
         (["train", "mine", "data.tolerance=0"], "data.tolerance is 0"),
         (["data", "inspect", "nowhere"], "there is no folder nowhere"),

@@ -50,8 +50,8 @@ def checked_shape(encoder: nn.Module, size: int | None, dim: int | None) -> tupl
             raise ValueError(f"{name} is {number!r}: a set needs at least one element of one number")
         if own is not None and own != number and hasattr(encoder, "size") and hasattr(encoder, "dim"):
             raise ValueError(
-                f"the encoder is built for {name}={own}, the decoder for {name}={number}: leave it out, "
-                "the encoder says it"
+                f"the encoder is built for {name}={own}, the decoder for {name}={number}: "
+                f"leave {name}= out of the decoder"
             )
         shape.append(int(number))
     return shape[0], shape[1]

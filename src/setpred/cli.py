@@ -58,7 +58,7 @@ def predict(
     inputs: Annotated[
         list[str], typer.Argument(metavar="INPUT...", help="Images, folders of images, .jsonl files, or - for stdin.")
     ],
-    steps: Annotated[int | None, typer.Option(min=1, help="Inner iterations. [default: those of the model]")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Inner iterations. [default: the model's own]")] = None,
     threshold: Annotated[float, typer.Option(help="Elements whose presence is at least this count as objects.")] = 0.5,
 ) -> None:
     """Predict the objects of inputs. Prints one JSON line per input, in the units of the data, with confidences."""

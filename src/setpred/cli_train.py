@@ -246,7 +246,8 @@ def settings(task: Task, model: Model = None, preset: Preset = None) -> None:
         if part not in ("", setting.key.partition(".")[0]):
             table.add_row()
         part = setting.key.partition(".")[0]
-        table.add_row(setting.key, "" if setting.value is None else escape(setting.value), escape(setting.sentence))
+        meaning = setting.sentence.replace("`", "").replace("None", "none")  # as one types it here
+        table.add_row(setting.key, "" if setting.value is None else escape(setting.value), escape(meaning))
     Console().print(table)
     typer.echo("\nA setting without a value belongs to a class that is not chosen, which [brackets] name.")
 

@@ -38,7 +38,7 @@ def pad_sets(sets: Sequence[Any], size: int | None = None) -> tuple[Tensor, Tens
             raise ValueError(f"set {example} has shape {list(elements.shape)}: expected [elements, dim]")
         if elements.shape[1] != first.shape[1]:
             raise ValueError(
-                f"set {example} has {elements.shape[1]} dimensions an element, set 0 has {first.shape[1]}: "
+                f"set {example} has {elements.shape[1]} dimensions per element, set 0 has {first.shape[1]}: "
                 "make them equal"
             )
         if elements.dtype != first.dtype:

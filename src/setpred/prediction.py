@@ -138,7 +138,7 @@ def predict(
                     warnings.filterwarnings("ignore", "the inner optimisation diverged")  # said once, at the end
                     answers = model(torch.stack(tensors), sizes if images else None, steps, threshold)
             except ExampleError as error:
-                reason = "the model makes NaN or infinity of it: are its numbers like those of the training?"
+                reason = "the model predicts NaN or infinity for it: are its numbers as large as in training?"
                 raise UsageError(f"{requests[error.example].name}: {reason}") from None
             except ValueError as error:
                 raise UsageError(str(error)) from None

@@ -197,7 +197,7 @@ def _download(name: str, revision: str | None) -> Path:
     owner = name.partition("/")[0]
     # Nobody on the hub is meant by the name of a folder here, or of the one that trainings are written to.
     if name.count("/") != 1 or name.startswith((".", "/", "~")) or owner == "runs" or Path(owner).is_dir():
-        raise UsageError(f"there is no folder {name}: name one that was saved, or owner/name on the hub")
+        raise UsageError(f"there is no folder {name}: name a run folder, a saved model, or owner/name on the hub")
     hub = _hub(name)
     try:
         return Path(hub.snapshot_download(name, revision=revision, allow_patterns=[CONFIG, WEIGHTS]))

@@ -83,7 +83,7 @@ def test_weights_of_zero_are_weights(setpred, run, words):
 def test_weights_that_make_no_numbers_are_refused(setpred, run):
     change_weights(run / "model.safetensors", CHANGES["huge"])
     assert refused(setpred("evaluate", "run"), "run cannot be evaluated")
-    assert refused(setpred("predict", "run", "inputs.jsonl"), "the model makes NaN or infinity of it")
+    assert refused(setpred("predict", "run", "inputs.jsonl"), "the model predicts NaN or infinity for it")
 
 
 def test_a_verdict_on_what_diverged_says_so(setpred, run):

@@ -13,7 +13,7 @@ PLAY = [sys.executable, "-m", "setpred", "play", "--port", "0", "--no-browser"]
 
 def test_what_is_no_run_is_refused_in_a_line(setpred):
     code, _, err = setpred("play", "nowhere", "--no-browser", "--port", "0")
-    assert (code, err) == (2, "setpred: there is no run folder nowhere: name the --out of a training\n")
+    assert (code, err) == (2, "setpred: there is no run folder nowhere: name the folder that a training wrote\n")
 
 
 def test_a_port_that_is_taken_is_told_before_anything_is_loaded():

@@ -247,7 +247,7 @@ def test_a_folder_in_clevr_s_layout_is_a_source(tmp_path):
     scenes = json.loads((tmp_path / "mine/scenes/CLEVR_val_scenes.json").read_text())["scenes"]
     place = np.array(scenes[1]["objects"][0]["3d_coords"])
     assert np.allclose(3 * experiment.split("test")[1][1, 0, :3].numpy(), place, atol=1e-5)
-    with pytest.raises(UsageError, match=r"holds 3 scenes of split val, 4 are asked for: set data.test=3 or fewer"):
+    with pytest.raises(UsageError, match=r"holds 3 scenes of split val, 4 are requested: set data.test=3 or fewer"):
         make_experiment(settings(**data | {"data__test": 4})).split("test")
     with pytest.raises(UsageError, match=r"data.source: .* is not a folder"):
         make_experiment(settings(data__source=str(tmp_path / "none"))).split("train")

@@ -102,7 +102,7 @@ def test_a_run_needs_the_inputs_it_was_made_for(tmp_path):
     (other / "train.jsonl").write_text('{"vector": [1, 2], "objects": []}\n')
     (other / "val.jsonl").write_text('{"vector": [1, 2], "objects": []}\n')
     run.data.folder = str(other)
-    with pytest.raises(UsageError, match="the inputs are not those of this run"):
+    with pytest.raises(UsageError, match="the inputs differ in kind from the inputs of this run"):
         make_experiment(run).split("test")
 
 

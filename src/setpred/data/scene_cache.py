@@ -96,7 +96,7 @@ class SceneSplit:
         if len(files) < self.count:
             name = "train" if self.split == "train" else "test"
             raise UsageError(
-                f"{self.source} holds {len(files)} scenes of split {self.split}, {self.count} are asked for: "
+                f"{self.source} holds {len(files)} scenes of split {self.split}, {self.count} are requested: "
                 f"set data.{name}={len(files)} or fewer"
             )
         return files

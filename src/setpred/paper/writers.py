@@ -158,7 +158,7 @@ def _notes(comparison: Comparison) -> list[str]:
         f"commit: {', '.join(comparison.commits) or 'none'}; hardware: {', '.join(comparison.hardware) or 'none'}; "
         f"training time of all runs: {comparison.seconds:.0f} s ({clock(comparison.seconds)})",
         "verdict: our mean over seeds against the published mean ± 2 standard deviations "
-        f"({plan.table.seeds} seeds for most); – where the paper leaves a doubt, or the data are not the paper's",
+        f"({plan.table.seeds} seeds for most); – where the paper is not clear, or the data are not the paper's",
     ]
     if plan.departures:
         notes.append(f"not the published protocol: {', '.join(plan.departures)}")

@@ -143,8 +143,8 @@ def _check_picture(content: bytes) -> None:
             if max(width, height) <= MAX_SIDE:
                 image.verify()
     except Image.DecompressionBombError:
-        raise UsageError(f"the picture has far too many pixels: up to {MAX_SIDE} a side can be read") from None
+        raise UsageError(f"the picture has far too many pixels: up to {MAX_SIDE} per side can be read") from None
     except Exception:
         raise UsageError(f"this is not a whole picture: use an undamaged {', '.join(FORMATS)} file") from None
     if max(width, height) > MAX_SIDE:
-        raise UsageError(f"the picture has {width}×{height} pixels: up to {MAX_SIDE} a side can be read")
+        raise UsageError(f"the picture has {width}×{height} pixels: up to {MAX_SIDE} per side can be read")

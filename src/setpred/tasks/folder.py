@@ -112,7 +112,9 @@ class OwnFolder(Predicting):
         if file not in self._read:
             folder = opened(Path(data.folder), None, data.schema)
             if (folder.inputs.kind, folder.inputs.dim) != (data.kind, data.dim):
-                raise UsageError(f"{data.folder}: the inputs are not those of this run: train another one")
+                raise UsageError(
+                    f"{data.folder}: the inputs differ in kind from the inputs of this run: train another run"
+                )
             if data.kind == "set" and folder.inputs.size > data.size:
                 raise UsageError(
                     f"{data.folder}: an input set has {folder.inputs.size} elements, data.size={data.size} is the most"
@@ -122,7 +124,7 @@ class OwnFolder(Predicting):
             dataset, count = (folder.train, data.train) if file == "train" else (folder.val, data.test)
             if not 0 < count <= len(dataset):
                 key = "data.train" if file == "train" else "data.test"
-                raise UsageError(f"{dataset.path} holds {len(dataset)} examples, {key}={count} are asked for")
+                raise UsageError(f"{dataset.path} holds {len(dataset)} examples, {key}={count} are requested")
             with usage_errors():
                 self._read[file] = read_tensors(dataset, count)
         return self._read[file]

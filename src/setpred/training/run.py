@@ -190,7 +190,7 @@ def load_public_weights(experiment: nn.Module, settings: Settings) -> None:
     if eyes is None:
         raise UsageError(f"net.weights is for models that read images with a ResNet-18, which {settings.model} is not")
     if net.width != WIDTH:
-        raise UsageError(f"net.weights are those of a ResNet-18, whose width is {WIDTH}: set net.width={WIDTH}")
+        raise UsageError(f"net.weights needs a ResNet-18, whose width is {WIDTH}: set net.width={WIDTH}")
     if settings.optim.start is not None:
         raise UsageError("optim.start and net.weights are both what training begins with: give one of them")
     try:

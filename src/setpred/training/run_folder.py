@@ -143,7 +143,7 @@ def read_config(run: Path) -> Settings:
     """The settings in a run folder."""
     path = run / "config.yaml"
     if not run.is_dir():
-        raise UsageError(f"there is no run folder {run}: name the --out of a training")
+        raise UsageError(f"there is no run folder {run}: name the folder that a training wrote")
     try:
         written = read_yaml(path.read_bytes())
         settings = find_task(written.pop("task")).settings()

@@ -1,4 +1,4 @@
-"""A CSV table, one object a row, to a data folder."""
+"""A CSV table, one object per row, to a data folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def from_csv(
     inputs: Sequence[str] = ("image",),
     val: float = 0.1,
 ) -> Imported:
-    """A CSV table with one object a row to a data folder; a fraction `val` of the examples goes to val.jsonl.
+    """A CSV table with one object per row to a data folder; a fraction `val` of the examples goes to val.jsonl.
 
     `id` is the column that says to which example an object belongs, `inputs` the columns of its input,
     equal in all its rows: one column `image` (a path beside the table), or the numbers of a vector. With
@@ -52,7 +52,9 @@ def from_csv(
             given = _csv_input(row, inputs, parsed, csv_path.parent)
             example = examples.setdefault(row[id], {"id": row[id], **given, "objects": []})
             if any(example[key] != value for key, value in given.items()):
-                raise ValueError(f"the input of {short(row[id])} differs from that of its other rows: make them equal")
+                raise ValueError(
+                    f"the input of {short(row[id])} differs from the input of its other rows: make them equal"
+                )
             if any(row[column] for column in columns):
                 example["objects"].append(_csv_object(row, columns, parsed))
         except ValueError as error:
@@ -91,7 +93,7 @@ def _read_csv(path: Path, problems: Problems) -> tuple[list[str], list[tuple[int
     except (csv.Error, UnicodeDecodeError) as error:
         raise DataError(path, [f"not a CSV table in UTF-8 ({short(str(error))}): convert it"]) from None
     if not rows and not problems.count:
-        raise DataError(path, ["holds no rows: give a header and one object a row"])
+        raise DataError(path, ["holds no rows: give a header and one object per row"])
     return header, rows
 
 
