@@ -54,9 +54,9 @@ def panel(drawn: ImageDraw.ImageDraw, left: int, title: str, colour: str, target
     for x, y in target.tolist():
         circle(drawn, left, x, y, 8, outline=MUTED)
     for point in range(SIZE):
-        way = [place(left, *at) for at in sets[-8:, point].tolist()]
-        if len(way) > 1:
-            drawn.line(way, colour, 2)
+        trail = [place(left, *at) for at in sets[-8:, point].tolist()]
+        if len(trail) > 1:
+            drawn.line(trail, colour, 2)
         circle(drawn, left, *sets[-1, point].tolist(), 4.5, fill=colour)
     if (sets[-1] - sets[-1, 0]).abs().max() < 0.01:
         x, y = place(left, *sets[-1, 0].tolist())

@@ -22,7 +22,7 @@ from setpred.training.run_folder import commit, load_run, read_config, read_resu
 RESULTS = Path(__file__).parent.parent / "results" / "beyond"
 SEED, EXAMPLES, SHOWN, LONGEST = 20_261_116, 64_000, 1_024, 40
 ORDER = ("paper", "best")
-COVERAGES = [share / 100 for share in range(50, 101)]
+COVERAGES = [fraction / 100 for fraction in range(50, 101)]
 
 
 class Examined:
@@ -88,7 +88,7 @@ def risk(error: Tensor, inner_loss: Tensor) -> dict[str, list[float]]:
 
     def kept(order: Tensor) -> list[float]:
         sums = error[order].cumsum(0)
-        counts = [max(1, round(share * len(error))) for share in COVERAGES]
+        counts = [max(1, round(fraction * len(error))) for fraction in COVERAGES]
         return [(sums[count - 1] / count).item() for count in counts]
 
     return {"coverage": COVERAGES, "inner loss": kept(inner_loss.argsort()), "oracle": kept(error.argsort())}

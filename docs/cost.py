@@ -16,8 +16,8 @@ MEASURED = {(row["case"], row["steps"]): row for row in BENCH["training_step"]}
 MACHINES = (1, 10, 100)
 
 
-def between(low: float, high: float, share: float) -> float:
-    return low + share * (high - low)
+def between(low: float, high: float, fraction: float) -> float:
+    return low + fraction * (high - low)
 
 
 def step_ms(model: str, case: str, steps: int) -> float:
@@ -50,9 +50,9 @@ def makespan(durations: Sequence[float], machines: int) -> float:
     return max(free)
 
 
-def told(hours: float) -> str:
+def in_words(hours: float) -> str:
     """
-    >>> told(0.5), told(30), told(300)
+    >>> in_words(0.5), in_words(30), in_words(300)
     ('0.5 hours', '30 hours', '12.5 days')
     """
     return f"{hours / 24:.3g} days" if hours > 72 else f"{hours:.2g} hours"
@@ -65,8 +65,8 @@ def by_models(runs: Sequence[Run]) -> list[str]:
     for name, group in (("iDSPN, all kinds", [run for run in runs if run.model != "dspn"]), ("DSPN", dspn)):
         times = [hours(run) for run in group]
         mean = sum(times) / len(times)
-        cells = [f"{len(group):,} of {name}", f"{group[0].steps:,}", *map(told, (min(times), mean, max(times)))]
-        lines.append(f"| {' | '.join(cells)} | {told(sum(times))} |")
+        cells = [f"{len(group):,} of {name}", f"{group[0].steps:,}", *map(in_words, (min(times), mean, max(times)))]
+        lines.append(f"| {' | '.join(cells)} | {in_words(sum(times))} |")
     return lines
 
 
@@ -76,7 +76,7 @@ def by_machines(tables: dict[str, Sequence[Run]]) -> list[str]:
     lines = [f"| part | {' | '.join(head)} |", "|---|---|---|---|"]
     for name, runs in tables.items():
         durations = [hours(run) for run in runs]
-        lines.append(f"| {name} | {' | '.join(told(makespan(durations, count)) for count in MACHINES)} |")
+        lines.append(f"| {name} | {' | '.join(in_words(makespan(durations, count)) for count in MACHINES)} |")
     return lines
 
 

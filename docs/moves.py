@@ -1,4 +1,4 @@
-"""Other ways to find the sets of a trained autoencoder: `python docs/moves.py RUN` judges each on fresh examples.
+"""Other methods to find the sets of a trained autoencoder: `python docs/moves.py RUN` judges each on fresh examples.
 
 All get the work of the iterations that the run was trained with. What is found goes to `results/beyond/moves-*.json`.
 """
@@ -46,8 +46,8 @@ class Moves:
     def error(self, sets: Tensor) -> float:
         return sp.hungarian_loss(sets, self.sets, cost="huber").double().mean().item()
 
-    def suspects(self, first: sp.Solution, steps: int, share: float) -> Tensor:
-        return first.last_loss > self.solve(self.usual, steps).last_loss.quantile(1 - share)
+    def suspects(self, first: sp.Solution, steps: int, fraction: float) -> Tensor:
+        return first.last_loss > self.solve(self.usual, steps).last_loss.quantile(1 - fraction)
 
     def again(self, std: float, from_end: bool) -> float:
         """Four fifths of the iterations for all, as many again for the quarter of the highest inner loss."""
@@ -65,9 +65,9 @@ class Moves:
 
     def longer(self) -> float:
         """One iteration fewer for all, half as many more for a fifth, without a break and with momentum kept."""
-        steps, share = self.steps - 1, 0.2
+        steps, fraction = self.steps - 1, 0.2
         first = self.solve(self.z, steps)
-        chosen = self.suspects(first, steps, share)
+        chosen = self.suspects(first, steps, fraction)
         found = first.sets.clone()
         found[chosen] = self.solve(self.z[chosen], steps + self.steps // 2).sets
         return self.error(found)
@@ -109,8 +109,8 @@ def barzilai_borwein(gradient: Sets, sets: Tensor, steps: int) -> Tensor:
     for _ in range(steps - 1):
         moved = sets - length * slope
         next_slope = gradient(moved)
-        way, turn = (moved - sets).flatten(1), (next_slope - slope).flatten(1)
-        length = (way.square().sum(1) / (way * turn).sum(1).abs().clamp(min=1e-12)).clamp(0.1, 100)[:, None, None]
+        step, turn = (moved - sets).flatten(1), (next_slope - slope).flatten(1)
+        length = (step.square().sum(1) / (step * turn).sum(1).abs().clamp(min=1e-12)).clamp(0.1, 100)[:, None, None]
         sets, slope = moved, next_slope
     return sets - length * slope
 
@@ -155,13 +155,13 @@ def read() -> dict[str, dict[str, Any]]:
 
 
 def table() -> str:
-    """A row a way, a column a model."""
+    """One row per method, one column per model."""
     models = read()
     named = [re.sub(r"(.*)-(\d+)-(\d+)", r"(\2, \3), \1", name) for name in models]
     lines = [f"| mean error | {' | '.join(named)} |", "|---|" + "---:|" * len(named)]
-    for way in next(iter(models.values()))["error"]:
-        figures = [f"{model['error'][way]:.1e}" for model in models.values()]
-        lines.append(f"| {way} | {' | '.join(figures)} |")
+    for method in next(iter(models.values()))["error"]:
+        figures = [f"{model['error'][method]:.1e}" for model in models.values()]
+        lines.append(f"| {method} | {' | '.join(figures)} |")
     return "\n".join(lines)
 
 

@@ -25,7 +25,7 @@ PIXEL = 0.25  # the 8 × 8 pixels fill the square from -1 to 1
 
 
 def draw(ink: Tensor) -> Tensor:
-    """Images `[batch, 8, 8]` → points `[batch, SIZE, 2]`, of which a pixel gets a share in proportion to its ink."""
+    """Images `[batch, 8, 8]` → points `[batch, SIZE, 2]`: each pixel gets points in proportion to its ink."""
     below = ink.flatten(1).cumsum(1)
     level = (torch.arange(SIZE) + torch.rand(len(ink), 1)) / SIZE * below[:, -1:]  # evenly spaced: no clumps
     pixel = torch.searchsorted(below, level).clamp(max=63)

@@ -21,18 +21,18 @@ STYLES = {
 
 
 def draw() -> Figure:
-    return ways("recipe", STYLES)
+    return curves("recipe", STYLES)
 
 
-def ways(group: str, styles: dict[str, tuple[str, Any]]) -> Figure:
-    """Those of some probes of a group, each of them named in the legend."""
+def curves(group: str, styles: dict[str, tuple[str, Any]]) -> Figure:
+    """The curves of some probes of a group, each named in the legend."""
     probes = json.loads(PROBES.read_text(encoding="utf-8"))[group]
     figure, (inner, error) = panel(1, 2, width=7.8, height=3.6)
     for name, (colour, dashes) in styles.items():
-        way = probes[name]["0"]["way"]
+        found = probes[name]["0"]["way"]
         for axes, key in ((inner, "inner"), (error, "error")):
-            iterations = range(FROM, len(way[key]) + 1)
-            axes.semilogy(iterations, way[key][FROM - 1 :], color=colour, linestyle=dashes, label=name)
+            iterations = range(FROM, len(found[key]) + 1)
+            axes.semilogy(iterations, found[key][FROM - 1 :], color=colour, linestyle=dashes, label=name)
     inner.set(title="The inner loss", ylabel="mean, 1,024 sets")
     error.set(title="The error of the set", ylabel="mean Hungarian Huber loss")
     for axes in (inner, error):

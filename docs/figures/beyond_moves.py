@@ -1,4 +1,4 @@
-"""Inner loss and error of the set against the iterations allowed, for other ways to move than the recipe's."""
+"""Inner loss and error of the set against the iterations allowed, for other methods than the recipe's."""
 
 import runpy
 from pathlib import Path
@@ -20,4 +20,4 @@ STYLES = {
 
 
 def draw() -> Figure:
-    return runpy.run_path(str(Path(__file__).parent / "beyond_ideas.py"))["ways"]("first recipe", STYLES)
+    return runpy.run_path(str(Path(__file__).parent / "beyond_ideas.py"))["curves"]("first recipe", STYLES)

@@ -23,7 +23,7 @@ def draw() -> Figure:
         with curve.open(encoding="utf-8", newline="") as file:
             rows = [row for row in csv.DictReader(file) if row["val/accuracy"]]
         steps, right = ([float(row[key]) for row in rows] for key in ("step", "val/accuracy"))
-        axes.plot(steps, [100 * share for share in right], color=colour, linestyle=dashes, label=label)
+        axes.plot(steps, [100 * fraction for fraction in right], color=colour, linestyle=dashes, label=label)
     published = next(c.mean for c in numbering().cells if c.model == "iDSPN" and c.at == {"classes": 4, "samples": 1})
     axes.axhline(published, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), label="published, after 50,000 steps")
     axes.set(xlabel="training steps", ylabel="val sets numbered right, %", xlim=0, ylim=(0, 100))

@@ -19,7 +19,7 @@ def draw() -> Figure:
     found = {r["preset"]: r["risk"] for r in read() if (r["n"], r["d"], r["seed"]) == (4, 4, 0)}
     figure, all_axes = panel(1, 2, width=7.0, height=2.9, sharey=True)
     for axes, (preset, title) in zip(all_axes, RECIPES.items(), strict=True):
-        withheld = [100 * (1 - share) for share in found[preset]["coverage"]]
+        withheld = [100 * (1 - fraction) for fraction in found[preset]["coverage"]]
         for name, (label, colour, dashes) in STYLES.items():
             axes.semilogy(withheld, found[preset][name], color=colour, linestyle=dashes, label=label)
         axes.set(title=title, xlabel="withheld, %", xlim=(0, 30))

@@ -1,4 +1,4 @@
-"""The way of three points to the corners of a triangle, and the inner loss on that way."""
+"""Three points on their path to the corners of a triangle, and the inner loss along it."""
 
 from matplotlib.figure import Figure
 from tutorial_run import tutorial

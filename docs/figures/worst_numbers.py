@@ -22,8 +22,8 @@ def draw() -> Figure:
         axes.text(column, -0.9, f"{model['wrong']} wrong", ha="center", va="center", color=MUTED)
         for row, wrong in enumerate(wrong_numbers(classes, numbers).tolist()):
             text = f"({'abcdefgh'[classes[row]]}, {numbers[row]})"
-            look = {"color": ALARM, "fontweight": "bold"} if wrong else {"color": INK}
-            axes.text(column, row, text, ha="center", va="center", fontsize=8.5, **look)
+            style = {"color": ALARM, "fontweight": "bold"} if wrong else {"color": INK}
+            axes.text(column, row, text, ha="center", va="center", fontsize=8.5, **style)
     axes.set(xlim=(-0.5, len(models) - 0.5), ylim=(rows - 0.4, -3))
     axes.set_axis_off()
     return figure

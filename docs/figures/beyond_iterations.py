@@ -21,10 +21,10 @@ def draw() -> Figure:
     runs = {r["preset"]: r for r in read() if (r["n"], r["d"], r["seed"]) == (4, 4, 0)}
     figure, (inner, error) = panel(1, 2, width=7.8, height=3.3)
     for (preset, kind), (label, colour, dashes) in STYLES.items():
-        way = runs[preset]["way"][kind]
-        iterations = range(FROM, len(way["inner"]) + 1)
+        found = runs[preset]["way"][kind]
+        iterations = range(FROM, len(found["inner"]) + 1)
         for axes, name in ((inner, "inner"), (error, "error")):
-            axes.semilogy(iterations, way[name][FROM - 1 :], color=colour, linestyle=dashes, label=label)
+            axes.semilogy(iterations, found[name][FROM - 1 :], color=colour, linestyle=dashes, label=label)
     inner.set(title="The inner loss", ylabel="mean, 1,024 sets")
     error.set(title="The error of the set", ylabel="mean Hungarian Huber loss")
     for axes in (inner, error):
