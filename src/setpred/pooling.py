@@ -31,8 +31,8 @@ class MeanPool(nn.Module):
     def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
         if mask is None:
             return _checked(features).mean(dim=1)
-        count = mask.sum(dim=1, keepdim=True).clamp(min=1)
-        return _hide(features, mask, 0.0).sum(dim=1) / count.to(features.dtype)
+        total = _hide(features, mask, 0.0).sum(dim=1)
+        return total / mask.sum(dim=1, keepdim=True).clamp(min=1).to(features.dtype)
 
 
 class MaxPool(nn.Module):
@@ -106,10 +106,10 @@ POOLS = {"fs": FSPool, "sum": SumPool, "mean": MeanPool, "max": MaxPool}
 
 def _checked(features: Tensor) -> Tensor:
     """The features, in sets of at least one element of at least one number."""
-    if 0 in features.shape[1:]:
+    if features.ndim != 3 or 0 in features.shape[1:]:
         raise ValueError(
-            f"features are {list(features.shape)}: a pooling needs at least one element and one channel, "
-            "for sets that may be empty pass padding and a mask"
+            f"features are {list(features.shape)}: a pooling needs [batch, size, channels] with at least one element "
+            "and one channel, for sets that may be empty pass padding and a mask"
         )
     return features
 
