@@ -389,6 +389,7 @@ MISTAKES = {
     "a class": (lambda: sp.iDSPN(DECODER.encoder, 4, 2, solver=torch.optim.Adam), "solver is the class Adam: pass"),
     "a function": (lambda: sp.iDSPN(lambda x: x.sum(1), 4, 2), "encoder is of type function: pass an .* Module"),
     "no steps": (lambda: DECODER.solve(Z, steps=0), "steps is 0"),
+    "steps without end": (lambda: DECODER.solve(Z, steps=10**30), "it must be a whole number from 1 to 1,000,000"),
     "size": (lambda: sp.iDSPN(DECODER.encoder, size=12, dim=2), "encoder is built for size=4, the decoder for size=12"),
     "dim": (lambda: sp.iDSPN(DECODER.encoder, size=4, dim=3), "encoder is built for dim=2, the decoder for dim=3"),
     "no size": (lambda: sp.iDSPN(nn.Flatten(), dim=2), "Flatten does not say its size: pass size= to the decoder"),

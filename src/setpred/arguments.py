@@ -15,7 +15,7 @@ from .kernels.jit import refuse_transforms
 from .objective import takes_mask
 from .padding import check_mask
 from .restart import Restart
-from .solvers import Solver
+from .solvers import MOST_STEPS, Solver
 from .tensors import check_device, check_tensor, ordinary
 
 Known = tuple[Tensor, Tensor]
@@ -58,8 +58,8 @@ def checked_shape(encoder: nn.Module, size: int | None, dim: int | None) -> tupl
 
 
 def checked_steps(steps: int) -> int:
-    if not isinstance(steps, Integral) or steps < 1:
-        raise ValueError(f"steps is {steps!r}, it must be a whole number from 1 on")
+    if not isinstance(steps, Integral) or not 1 <= int(steps) <= MOST_STEPS:
+        raise ValueError(f"steps is {steps!r}, it must be a whole number from 1 to {MOST_STEPS:,}")
     return steps
 
 
