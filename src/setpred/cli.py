@@ -79,7 +79,7 @@ def predict(
     )
 )
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, or folders that hold some.")],
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     figures: Annotated[Path | None, typer.Option(help="Also save the figures as PNG files in this folder.")] = None,
 ) -> None:

@@ -159,6 +159,11 @@ def test_the_same_runs_give_the_same_page_in_any_order(folder, tmp_path):
     assert once == again
 
 
+def test_a_folder_of_runs_stands_for_the_runs_in_it(folder, tmp_path):
+    one, other = (report(runs, tmp_path / name) for name, runs in (("a.html", folder.iterdir()), ("b.html", [folder])))
+    assert one.read_bytes() == other.read_bytes()
+
+
 def test_predictions_in_the_report_are_those_that_were_judged(folder):
     for name in ("autoencoding-idspn-0", "numbering-idspn-0", "numbering-deepsets-0"):
         run = read_run(folder / name)

@@ -7,7 +7,7 @@ from ..errors import UsageError
 from ..files import replacing
 from ..views.style import style
 from .markup import Drawing, Section, document, paragraph
-from .runs import Predictions, Run, grouped, in_order, predict_examples, read_run
+from .runs import Predictions, Run, grouped, in_order, predict_examples, read_run, runs_below
 from .sections import compared, examples, failures, inner, learning, overview
 from .verdict import goals, headline
 
@@ -23,14 +23,14 @@ def report(
     """Write one self-contained page about any runs, finished or not, and return where it is.
 
     Args:
-        runs: run folders.
+        runs: run folders, or folders of run folders.
         out: the HTML file.
         figures: a folder for the figures as PNG files as well.
         title: the heading of the page.
         more: further sections, each drawn when the page is.
         first: sections that come before all others.
     """
-    paths = list(dict.fromkeys(Path(path) for path in runs))
+    paths = list(dict.fromkeys(run for path in runs for run in runs_below(Path(path))))
     if not paths:
         raise UsageError("there is no run to report on: name one or more run folders")
     if out.is_dir():

@@ -125,6 +125,13 @@ class Run:
         return math.nan if value is None else float(value)
 
 
+def runs_below(path: Path) -> list[Path]:
+    """The run folder at a path, or the runs in a folder that is none itself, such as those of a demo."""
+    if (path / "config.yaml").exists():
+        return [path]
+    return sorted(config.parent for config in path.rglob("config.yaml")) or [path]
+
+
 def read_run(path: Path) -> Run:
     """A run folder, finished or not; a folder that is not a run, or is damaged, is a `UsageError`."""
     settings = read_config(path)
