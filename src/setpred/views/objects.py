@@ -157,9 +157,11 @@ def example_figure(
     if mapped:
         _same_frame(axes[1], down=kind == "image" and schema.fields[str(position)].dim == 2)
     if (category := _category(schema)) is not None:
-        for name, colour, marker in _marks(schema)[:12]:
-            axes[-1][0].scatter([], [], color=colour, marker=marker, s=24, label=plain(f"{category} {name}"))
-        legend_below(figure, axes[-1][0], columns=2 * len(titles))
+        names = {plain(f"{category} {name}"): (colour, marker) for name, colour, marker in _marks(schema)[:12]}
+        for name, (colour, marker) in names.items():
+            axes[-1][0].scatter([], [], color=colour, marker=marker, s=24, label=name)
+        inches = 0.55 + 0.08 * max(map(len, names))
+        legend_below(figure, axes[-1][0], columns=max(1, int(figure.get_figwidth() / inches)))
     return figure
 
 
