@@ -100,8 +100,8 @@ class FastGradient:
         self.mask = None if mask is None else mask.contiguous()
         self.channels, self.rows, self.pull = second.out_features, rows or self.layers.rows, weight
         none = z.detach().new_empty(0, 1)
-        self.start = (none if start is None else start.detach().flatten(1).contiguous()).numpy()
-        self.given = (none.bool() if given is None else given.flatten(1).contiguous()).numpy()
+        self.start = none if start is None else start.detach().flatten(1).contiguous()
+        self.given = none.bool() if given is None else given.flatten(1).contiguous()
         self.batch, self.dim = len(z), first.in_features
         self.size = -1  # of the sets that the buffers are made for: none yet
 
@@ -121,18 +121,17 @@ class FastGradient:
         if n != self.size or batch != self.batch or dim != self.dim or sets.dtype != torch.float32:
             self._prepare(sets)
         y, dy = sets.view(-1, dim), grad.view(-1, dim)
-        runs: list[Callable[[], None]] = []
+        runs: list[Callable[[], object]] = []
         for b in range(0, batch, self.block):
             rows = slice(b * n, min(b + self.block, batch) * n)
             hidden, features = (buffer[: rows.stop - rows.start] for buffer in self.buffers)
             forward, backward = self.layers.bind(y[rows], hidden, features, dy[rows])
-            runs += [forward, partial(self.sort_pool, *self._pooling(features, b, loss)), backward]
+            runs += [forward, self.sort_pool.bind(*self._pooling(features, b, loss)), backward]
         if len(self.start) or len(self.given):
-            from .steps import pull_rows
+            from .steps import pulls
 
-            flat, grads = (x.view(batch, n * dim).numpy() for x in (sets, grad))
-            runs.append(partial(pull_rows, flat, self.start, self.given, self.pull, loss.numpy(), grads))
-        return partial(_run_all, runs, (self, self.scratch, self.weight))
+            runs.append(pulls(sets, self.start, self.given, self.pull, loss, grad))
+        return partial(_run_all, runs, (self, self.scratch, self.weight, sets, loss, grad))
 
     def _pooling(self, features: Tensor, b: int, loss: Tensor) -> tuple[int, ...]:
         """What `sort_pool` needs for the examples from the b-th on whose features these are."""
@@ -196,7 +195,7 @@ def rank_weights(pool: nn.Module, like: Tensor, mask: Tensor | None, n: int) -> 
     return ones / (n if mask is None else mask.sum(dim=1).clamp(min=1)[:, None, None])
 
 
-def _run_all(blocks: list[Callable[[], None]], memory: object) -> None:
+def _run_all(blocks: list[Callable[[], object]], memory: object) -> None:
     """Run the blocks, which know addresses only: whoever holds them holds the memory, too."""
     for block in blocks:
         go_on()

@@ -2,12 +2,17 @@
 
 Numba keeps machine code on disk and looks only at the file of a function to see whether it is still right. A change in
 a file that this one imports would go unseen, so the folder for machine code is named by a hash of all its sources.
+
+Numba itself is imported only where something is compiled, or where a function takes arrays: importing it and preparing
+it takes longer than decoding a batch.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
+import os
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
@@ -28,15 +33,20 @@ Result = TypeVar("Result")
 _locating = threading.Lock()
 
 
+def compiler_options() -> dict[str, Any]:
+    """The options as numba takes them."""
+    return {**OPTIONS, "fastmath": set(OPTIONS["fastmath"])}
+
+
 def compiled(function: Callable[..., Any]) -> Any:
-    """`function` as machine code that runs without the interpreter's lock, kept on disk where possible.
+    """A function of arrays as machine code that runs without the interpreter's lock, kept on disk where possible.
 
     It may use what lies in the folder of its file, and nothing else that could change.
     """
     import numba
 
     settings: Any = numba.config
-    options = {**OPTIONS, "fastmath": set(OPTIONS["fastmath"])}
+    options = compiler_options()
     file = Path(inspect.getfile(function))
     kept = machine_code_folder(file.parent) if file.is_file() and numba_runs() else None
     if kept is not None:
@@ -64,9 +74,7 @@ def sources_hash(folder: Path) -> str:
 @cache
 def machine_code_folder(sources: Path) -> Path | None:
     """Where machine code of these sources is kept: beside them, or with the user's caches; None if neither can be."""
-    import numba
-
-    chosen = getattr(numba.config, "CACHE_DIR", "")  # the variable NUMBA_CACHE_DIR
+    chosen = numba_setting("CACHE_DIR")
     for parent in (lambda: Path(chosen or sources / "__pycache__"), cache_folder):
         try:
             folder = parent() / f"machine-code-{sources_hash(sources)}"
@@ -81,9 +89,16 @@ def machine_code_folder(sources: Path) -> Path | None:
 @cache
 def numba_runs() -> bool:
     """Whether kernels can be compiled here."""
+    return str(numba_setting("DISABLE_JIT") or 0) == "0"
+
+
+def numba_setting(name: str) -> Any:
+    """A setting of numba, which is read from the environment as long as numba itself is not needed."""
+    if "numba" not in sys.modules and not Path(".numba_config.yaml").exists():
+        return os.environ.get(f"NUMBA_{name}")
     import numba
 
-    return not getattr(numba.config, "DISABLE_JIT", 0)
+    return getattr(numba.config, name, None)
 
 
 def readable(tensors: Iterable[Tensor]) -> bool:

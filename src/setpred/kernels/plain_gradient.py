@@ -96,11 +96,11 @@ class PlainGradient:
         back = torch.mm(back.reshape(-1, channels), self.w2)
         grad = torch.mm(back.masked_fill_(hidden <= 0, 0.0), self.w1).view(batch, n, dim)
         if self.start is not None:
-            way = sets - self.start
+            offset = sets - self.start
             if self.given is not None:
-                way = way.masked_fill(self.given, 0.0)
-            loss = loss + 0.5 * self.pull * way.square().sum(dim=(1, 2))
-            grad = grad + self.pull.view(-1, 1, 1) * way
+                offset = offset.masked_fill(self.given, 0.0)
+            loss = loss + 0.5 * self.pull * offset.square().sum(dim=(1, 2))
+            grad = grad + self.pull.view(-1, 1, 1) * offset
         return loss, grad if self.given is None else grad.masked_fill(self.given, 0.0)
 
 

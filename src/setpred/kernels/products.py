@@ -10,6 +10,7 @@ overrides the choice: `tiles` or `torch`.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import tempfile
@@ -21,7 +22,6 @@ from pathlib import Path
 from typing import cast
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -29,11 +29,11 @@ from ..errors import UsageError
 from .jit import machine_code_folder
 from .slices import run_on_worker
 
-Run = Callable[[], None]
+Run = Callable[[], object]
 
 
 class Layers:
-    """What both ways share: weights as they were when this was made, and how wide their buffers are.
+    """What both kinds of layers share: weights as they were when this was made, and how wide their buffers are.
 
     Attributes:
         rows: rows that are best multiplied at a time.
@@ -76,12 +76,12 @@ class TiledLayers(Layers):
 
         wide = dy if dy.shape[1] == len(self.w1) * PANEL else dy.new_empty(len(dy), len(self.w1) * PANEL)
         zeros, ones, rows = self.zeros.data_ptr(), self.ones.data_ptr(), len(y)
-        plain = zeros, np.float32(-np.inf), ones, 0
-        rectified = self.b1.data_ptr(), np.float32(0.0), ones, 0
-        gated = zeros, np.float32(-np.inf), hidden.data_ptr(), 4 * hidden.stride(0)
+        plain = zeros, -math.inf, ones, 0
+        rectified = self.b1.data_ptr(), 0.0, ones, 0
+        gated = zeros, -math.inf, hidden.data_ptr(), 4 * hidden.stride(0)
 
-        def product(a: Tensor, w: Tensor, finish: tuple[int, np.float32, int, int], out: Tensor) -> tuple[object, ...]:
-            return (
+        def product(a: Tensor, w: Tensor, finish: tuple[int, float, int, int], out: Tensor) -> Run:
+            return multiply_rows.bind(
                 a.data_ptr(),
                 4 * a.stride(0),
                 w.data_ptr(),
@@ -99,12 +99,12 @@ class TiledLayers(Layers):
         held = self, y, hidden, features, wide  # the products know addresses only
 
         def forward(held: object = held) -> None:
-            multiply_rows(*in_first)
-            multiply_rows(*in_second)
+            in_first()
+            in_second()
 
         def backward(held: object = held) -> None:
-            multiply_rows(*back_second)
-            multiply_rows(*back_first)
+            back_second()
+            back_first()
             if wide is not dy:
                 dy.copy_(wide[:, : dy.shape[1]])
 
@@ -129,16 +129,17 @@ class TorchLayers(Layers):
 
         w1, w1_t, w2, w2_t, mm = self.w1, self.w1.T, self.w2, self.w2.T, torch.mm
         back = torch.empty_like(hidden)
-        h, g, b1, rows, width = hidden.data_ptr(), back.data_ptr(), self.b1.data_ptr(), len(hidden), self.hidden
+        rectify = bias_relu.bind(hidden.data_ptr(), self.b1.data_ptr(), len(hidden), self.hidden)
+        gate = relu_gradient.bind(back.data_ptr(), hidden.data_ptr(), hidden.numel())
 
         def forward() -> None:
             mm(y, w1_t, out=hidden)
-            bias_relu(h, b1, rows, width)
+            rectify()
             mm(hidden, w2_t, out=features)
 
         def backward() -> None:
             mm(features, w2, out=back)
-            relu_gradient(g, h, rows * width)
+            gate()
             mm(back, w1, out=dy)
 
         return forward, backward
@@ -177,28 +178,28 @@ def padded(tensor: Tensor, width: int, dim: int = -1) -> Tensor:
 
 
 VARIABLE = "SETPRED_PRODUCTS"
-WAYS: dict[str, Callable[[nn.Sequential], Layers]] = {"tiles": tiled, "torch": TorchLayers}
+KINDS: dict[str, Callable[[nn.Sequential], Layers]] = {"tiles": tiled, "torch": TorchLayers}
 MARGIN = 1.1
 """Tiles are given up only for what is clearly faster: they give equal rows equal bits."""
 ROUNDS, ROWS = 5, 256
 
 
 def layers_of(net: nn.Sequential) -> Layers:
-    """The layers of a network, multiplied in the way that is faster here, at the precision that torch has now."""
-    asked = os.environ.get(VARIABLE)
-    if asked and asked not in WAYS:
-        raise UsageError(f"{VARIABLE}={asked}: choose one of {', '.join(WAYS)}, or leave it unset to have it measured")
-    return WAYS[asked or choice(name_of(net), lambda: measured(net))](net)
+    """The layers of a network, of the kind that is faster here, at the precision that torch has now."""
+    kind = os.environ.get(VARIABLE)
+    if kind and kind not in KINDS:
+        raise UsageError(f"{VARIABLE}={kind}: choose one of {', '.join(KINDS)}, or leave it unset to have it measured")
+    return KINDS[kind or choice(name_of(net), lambda: measured(net))](net)
 
 
 def measured(net: nn.Sequential) -> str:
-    """The faster way, by the processor's time for both layers forwards and backwards."""
+    """The faster kind of layers, by the processor's time for both layers forwards and backwards."""
     y = torch.zeros(ROWS, linears(net)[0].in_features)
 
     def bound(it: Layers) -> tuple[Run, Run]:
         return it.bind(y, y.new_zeros(ROWS, it.hidden), y.new_zeros(ROWS, it.latent), torch.zeros_like(y))
 
-    runs = {way: partial(_both, *bound(make(net))) for way, make in WAYS.items()}
+    runs = {kind: partial(_both, *bound(make(net))) for kind, make in KINDS.items()}
     times = least_times(runs)
     return "torch" if times["tiles"] > MARGIN * times["torch"] else "tiles"
 
@@ -248,11 +249,11 @@ def _kept(file: Path, measure: Callable[[], str]) -> str:
     """What a file says; where it is not there, it is made, whole and by one process only."""
     with suppress(OSError):
         return file.read_text(encoding="utf-8")
-    way = measure()
+    chosen = measure()
     with suppress(OSError), tempfile.TemporaryDirectory(dir=file.parent) as folder:
         written = Path(folder) / "choice"
-        written.write_text(way, encoding="utf-8")
+        written.write_text(chosen, encoding="utf-8")
         with suppress(FileExistsError):  # another process was faster, and its word counts
             os.link(written, file)
-        way = file.read_text(encoding="utf-8")
-    return way
+        chosen = file.read_text(encoding="utf-8")
+    return chosen

@@ -11,16 +11,14 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core.cgutils import get_or_insert_function
 
-from .jit import compiled
+from .machine_code import Address, Instruction, Integer, Kernel
 from .vectors import (
     F64,
     FLOATS,
     I64,
     KEYS,
     LANES,
-    Address,
     Builder,
     add_ranked,
     add_up,
@@ -29,7 +27,7 @@ from .vectors import (
     encode_last,
     fetch_add,
     fill,
-    instruction,
+    intrinsic,
     multiply,
     multiply_add,
     read_flag,
@@ -73,8 +71,7 @@ def _order(b: Builder, addresses: list[Any], pairs: Pairs) -> None:
     """Order the rows of keys at these addresses by the pairs, half a row at a time, in registers."""
 
     def choose(name: str, x: Any, y: Any) -> Any:  # a comparison would become a masked store, and the next load wait
-        signature = ir.FunctionType(x.type, [x.type, x.type])
-        function = get_or_insert_function(b.module, signature, f"llvm.{name}num.v{x.type.count}f64")
+        function = intrinsic(b, f"llvm.{name}num.v{x.type.count}f64", x.type, 2)
         return b.call(function, [x, y], fastmath=("nnan", "nsz"))
 
     half = ir.VectorType(F64, LANES // 2)
@@ -88,7 +85,7 @@ def _order(b: Builder, addresses: list[Any], pairs: Pairs) -> None:
 
 
 def _on_consecutive_rows(count: int, pairs: Pairs) -> Any:
-    @instruction
+    @Instruction
     def order(b: Builder, keys: Address) -> None:
         _order(b, [b.add(keys, ir.Constant(I64, i * KEYS)) for i in range(count)], pairs)
 
@@ -96,7 +93,7 @@ def _on_consecutive_rows(count: int, pairs: Pairs) -> Any:
 
 
 def _on_rows_apart(pairs: Pairs) -> Any:
-    @instruction
+    @Instruction
     def order(b: Builder, first: Address, second: Address, third: Address, fourth: Address) -> None:
         _order(b, [first, second, third, fourth], pairs)
 
@@ -115,8 +112,7 @@ def sort_scratch(n: int) -> int:
     return padded_rows(n) * KEYS + n * FLOATS + 2 * FLOATS
 
 
-@compiled
-def padded_rows(n):
+def padded_rows(n: int) -> int:
     """The power of two that is at least n."""
     rows = 1
     while rows < n:
@@ -124,8 +120,7 @@ def padded_rows(n):
     return rows
 
 
-@compiled
-def sort_keys(keys, rows):
+def sort_keys(keys: Address, rows: Integer) -> None:
     """Sort each lane of `rows` rows of keys, a power of two: bitonic, several steps at a time in registers."""
     if rows < 16:
         if rows == 8:
@@ -159,8 +154,7 @@ def sort_keys(keys, rows):
         run *= 2
 
 
-@compiled
-def rank_block(x, row, bias, mask, keys, n):
+def rank_block(x: Address, row: Integer, bias: Address, mask: Address, keys: Address, n: Integer) -> None:
     """Sort one block of channels of one example: `x` its first element, rows `row` bytes apart."""
     rows = padded_rows(n)
     for i in range(n):
@@ -173,8 +167,18 @@ def rank_block(x, row, bias, mask, keys, n):
     sort_keys(keys, rows)
 
 
-@compiled
-def route_rows(features, mask, weight, weight_step, out, scratch, batch, n, width):
+@Kernel
+def route_rows(
+    features: Address,
+    mask: Address,
+    weight: Address,
+    weight_step: Integer,
+    out: Address,
+    scratch: Address,
+    batch: Integer,
+    n: Integer,
+    width: Integer,
+) -> None:
     """`out[b, i] = weight[b, rank of i]`, zero where masked; `weight_step` bytes from one example's to the next's."""
     row = 4 * width
     keys, routed = scratch, scratch + padded_rows(n) * KEYS
@@ -194,8 +198,18 @@ def route_rows(features, mask, weight, weight_step, out, scratch, batch, n, widt
                     fill(out + place + i * row, np.float32(0.0))
 
 
-@compiled
-def collect_rows(features, mask, values, out, out_step, scratch, batch, n, width):
+@Kernel
+def collect_rows(
+    features: Address,
+    mask: Address,
+    values: Address,
+    out: Address,
+    out_step: Integer,
+    scratch: Address,
+    batch: Integer,
+    n: Integer,
+    width: Integer,
+) -> None:
     """`out[b, k] += values[b, element of rank k]` for the ranks that exist; with no `out_step`, all into one."""
     row = 4 * width
     keys, staged = scratch, scratch + padded_rows(n) * KEYS
@@ -217,8 +231,22 @@ def collect_rows(features, mask, values, out, out_step, scratch, batch, n, width
                 fetch_add(keys + k * KEYS, staged, out + b * out_step + at + k * row)
 
 
-@compiled
-def sort_pool(features, bias, mask, weight, weight_step, ranked, z, loss, scratch, batch, n, width, channels):
+@Kernel
+def sort_pool(
+    features: Address,
+    bias: Address,
+    mask: Address,
+    weight: Address,
+    weight_step: Integer,
+    ranked: Integer,
+    z: Address,
+    loss: Address,
+    scratch: Address,
+    batch: Integer,
+    n: Integer,
+    width: Integer,
+    channels: Integer,
+) -> None:
     """Sort each channel of `features + bias`, weigh by rank, compare with z; the gradient replaces the features.
 
     Args:

@@ -11,21 +11,17 @@ from typing import Any
 
 import llvmlite.binding
 from llvmlite import ir
-from numba.core.cgutils import get_or_insert_function
 from torch import Tensor
 
-from .jit import compiled
+from .machine_code import Address, Float, Instruction, Integer, Kernel
 from .vectors import (
     F32,
     FLOATS,
     I64,
     LANES,
-    Address,
     Builder,
-    Float,
-    Integer,
     constant,
-    instruction,
+    intrinsic,
     keep_where_positive,
     load,
     relu,
@@ -53,7 +49,7 @@ def packed(weights: Tensor) -> Tensor:
 def _tile(rows: int) -> Any:
     """The instruction that makes `rows` rows of one panel."""
 
-    @instruction
+    @Instruction
     def tile(
         b: Builder,
         a: Address,
@@ -69,7 +65,7 @@ def _tile(rows: int) -> Any:
     ) -> None:
         """`out = max(A B + bias, least)`, zero where the gate is not above 0; rows lie `_row` bytes apart."""
         floats, zero, one = vector(F32), ir.Constant(I64, 0), ir.Constant(I64, 1)
-        multiply_add = get_or_insert_function(b.module, ir.FunctionType(floats, [floats] * 3), f"llvm.fma.v{LANES}f32")
+        multiply_add = intrinsic(b, f"llvm.fma.v{LANES}f32", floats, 3)
 
         def at(base: Any, row: Any, r: int, v: int) -> Any:
             return b.add(b.add(base, b.mul(row, ir.Constant(I64, r))), ir.Constant(I64, 4 * LANES * v))
@@ -103,8 +99,21 @@ def _tile(rows: int) -> Any:
 tile_of_many, tile_of_4, tile_of_2, tile_of_1 = (_tile(rows) for rows in (ROWS, 4, 2, 1))
 
 
-@compiled
-def multiply_rows(a, a_row, weights, k, panels, bias, least, gate, gate_row, out, out_row, rows):
+@Kernel
+def multiply_rows(
+    a: Address,
+    a_row: Integer,
+    weights: Address,
+    k: Integer,
+    panels: Integer,
+    bias: Address,
+    least: Float,
+    gate: Address,
+    gate_row: Integer,
+    out: Address,
+    out_row: Integer,
+    rows: Integer,
+) -> None:
     """`out = max(A B + bias, least)`, zero where the gate is not above 0; the gate may be what is written to.
 
     Args:
@@ -134,16 +143,16 @@ def multiply_rows(a, a_row, weights, k, panels, bias, least, gate, gate_row, out
                 r += 1
 
 
-@compiled
-def bias_relu(hidden, bias, rows, width):
+@Kernel
+def bias_relu(hidden: Address, bias: Address, rows: Integer, width: Integer) -> None:
     """`hidden = max(hidden + bias, 0)`, hidden `[rows, width]`."""
     for i in range(rows):
         for at in range(0, 4 * width, FLOATS):
             relu(hidden + i * 4 * width + at, bias + at)
 
 
-@compiled
-def relu_gradient(grad, hidden, count):
+@Kernel
+def relu_gradient(grad: Address, hidden: Address, count: Integer) -> None:
     """Zero the gradient where the activation is."""
     for at in range(0, 4 * count, FLOATS):
         keep_where_positive(grad + at, hidden + at)

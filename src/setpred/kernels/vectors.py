@@ -11,18 +11,13 @@ feature's bits made monotone (32 bits), then its place (20 bits).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
-import numba.extending
 from llvmlite import ir
-from numba import types
+
+from .machine_code import Address, Float, Instruction, Integer
 
 Builder = Any
-Address = Any
-Integer = Any
-Float = Any
-TYPES = {"Address": types.int64, "Integer": types.int64, "Float": types.float32, "None": types.void}
 
 LANES = 16
 FLOATS = 4 * LANES  # bytes of a row of floats
@@ -33,32 +28,28 @@ I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 F32, F64 = ir.FloatType(), ir.DoubleType()
 
 
-def instruction(emit: Callable[..., Any]) -> Any:
-    """What `emit` writes with a builder of code as a function for compiled code, of the types that `emit` says."""
-    *arguments, returned = (TYPES[kind] for kind in emit.__annotations__.values() if kind != "Builder")
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return emit(builder, *values) or context.get_dummy_value()
-
-    return numba.extending.intrinsic(wraps(emit)(lambda context, *given: (returned(*arguments), generate)))
+def vector(element: ir.Type, lanes: int = LANES) -> ir.Type:
+    return ir.VectorType(element, lanes)
 
 
-def vector(element: ir.Type) -> ir.Type:
-    return ir.VectorType(element, LANES)
+def constant(element: ir.Type, value: float, lanes: int = LANES) -> ir.Constant:
+    return ir.Constant(vector(element, lanes), [value] * lanes)
 
 
-def constant(element: ir.Type, value: float) -> ir.Constant:
-    return ir.Constant(vector(element), [value] * LANES)
-
-
-def splat(b: Builder, scalar: Any) -> Any:
-    undefined = ir.Constant(vector(scalar.type), ir.Undefined)
+def splat(b: Builder, scalar: Any, lanes: int = LANES) -> Any:
+    undefined = ir.Constant(vector(scalar.type, lanes), ir.Undefined)
     first = b.insert_element(undefined, scalar, ir.Constant(I32, 0))
-    return b.shuffle_vector(first, undefined, constant(I32, 0))
+    return b.shuffle_vector(first, undefined, constant(I32, 0, lanes))
 
 
-def load(b: Builder, address: Address) -> Any:
-    return b.load(b.inttoptr(address, vector(F32).as_pointer()), align=4)
+def intrinsic(b: Builder, name: str, kind: ir.Type, arguments: int) -> Any:
+    """A function of LLVM's, whose arguments and result have this type."""
+    signature = ir.FunctionType(kind, [kind] * arguments)
+    return b.module.globals.get(name) or ir.Function(b.module, signature, name)
+
+
+def load(b: Builder, address: Address, lanes: int = LANES) -> Any:
+    return b.load(b.inttoptr(address, vector(F32, lanes).as_pointer()), align=4)
 
 
 def store(b: Builder, value: Any, address: Address) -> None:
@@ -71,60 +62,60 @@ def rectified(b: Builder, x: Any) -> Any:
     return b.select(b.fcmp_ordered("<=", x, zero), zero, x)
 
 
-@instruction
+@Instruction
 def read_float(b: Builder, address: Address) -> Float:
     return b.load(b.inttoptr(address, F32.as_pointer()), align=4)
 
 
-@instruction
+@Instruction
 def write_float(b: Builder, address: Address, value: Float) -> None:
     b.store(value, b.inttoptr(address, F32.as_pointer()), align=4)
 
 
-@instruction
+@Instruction
 def read_flag(b: Builder, address: Address) -> Integer:
     """The byte at an address."""
     return b.zext(b.load(b.inttoptr(address, I8.as_pointer()), align=1), I64)
 
 
-@instruction
+@Instruction
 def fill(b: Builder, out: Address, value: Float) -> None:
     """`out = value` in every lane."""
     store(b, splat(b, value), out)
 
 
-@instruction
+@Instruction
 def copy(b: Builder, out: Address, values: Address) -> None:
     """`out = values`."""
     store(b, load(b, values), out)
 
 
-@instruction
+@Instruction
 def shift(b: Builder, values: Address, amount: Float) -> None:
     """`values = values - amount`."""
     store(b, b.fsub(load(b, values), splat(b, amount)), values)
 
 
-@instruction
+@Instruction
 def lower(b: Builder, values: Address, threshold: Float) -> None:
     """`values = max(values - threshold, 0)`."""
     store(b, rectified(b, b.fsub(load(b, values), splat(b, threshold))), values)
 
 
-@instruction
+@Instruction
 def multiply(b: Builder, out: Address, left: Address, right: Address) -> None:
     """`out = left * right`."""
     store(b, b.fmul(load(b, left), load(b, right)), out)
 
 
-@instruction
+@Instruction
 def multiply_add(b: Builder, total: Address, features: Address, bias: Address, routed: Address) -> None:
     """`total += (features + bias) * routed`."""
     x = b.fadd(load(b, features), load(b, bias))
     store(b, b.fadd(load(b, total), b.fmul(x, load(b, routed))), total)
 
 
-@instruction
+@Instruction
 def residual(b: Builder, total: Address, z: Address, squares: Address, scale: Float) -> None:
     """`total - z`: its square is added to `squares`, and `total` becomes it times `scale`."""
     r = b.fsub(load(b, total), load(b, z))
@@ -132,20 +123,20 @@ def residual(b: Builder, total: Address, z: Address, squares: Address, scale: Fl
     store(b, b.fmul(r, splat(b, scale)), total)
 
 
-@instruction
+@Instruction
 def relu(b: Builder, out: Address, bias: Address) -> None:
     """`out = max(out + bias, 0)`."""
     store(b, rectified(b, b.fadd(load(b, out), load(b, bias))), out)
 
 
-@instruction
+@Instruction
 def keep_where_positive(b: Builder, out: Address, activation: Address) -> None:
     """`out = out where activation > 0, else 0`."""
     zero = constant(F32, 0.0)
     store(b, b.select(b.fcmp_ordered("<=", load(b, activation), zero), zero, load(b, out)), out)
 
 
-@instruction
+@Instruction
 def add_above(b: Builder, values: Address, end: Address, threshold: Float, total: Address, count: Address) -> None:
     """Write to `total` the sum of the values up to `end` above the threshold, lane by lane, to `count` their number."""
     floor, zero = splat(b, threshold), constant(F32, 0.0)
@@ -169,20 +160,20 @@ def add_above(b: Builder, values: Address, end: Address, threshold: Float, total
     store(b, following[2], count)
 
 
-@instruction
+@Instruction
 def keep_larger(b: Builder, out: Address, values: Address) -> None:
     """`out = max(out, values)`, passing over a NaN of the values."""
     x, before = load(b, values), load(b, out)
     store(b, b.select(b.fcmp_ordered(">", x, before), x, before), out)
 
 
-@instruction
+@Instruction
 def largest(b: Builder, values: Address) -> Float:
     """The largest of the lanes."""
     return _folded(b, load(b, values), lambda x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
 
 
-@instruction
+@Instruction
 def add_up(b: Builder, values: Address) -> Float:
     """The sum of the lanes."""
     return _folded(b, load(b, values), b.fadd)
@@ -198,7 +189,7 @@ def _folded(b: Builder, x: Any, join: Callable[[Any, Any], Any]) -> Any:
     return b.extract_element(x, ir.Constant(I32, 0))
 
 
-@instruction
+@Instruction
 def encode(b: Builder, keys: Address, features: Address, bias: Address, place: Integer) -> None:
     """Write keys whose ascending order is the descending order of `features + bias`, ties by place.
 
@@ -213,7 +204,7 @@ def encode(b: Builder, keys: Address, features: Address, bias: Address, place: I
     store(b, b.or_(high, _low_bits(b, place)), keys)
 
 
-@instruction
+@Instruction
 def encode_last(b: Builder, keys: Address, place: Integer) -> None:
     """Write keys that come after every feature, for an element that is masked out."""
     store(b, b.or_(constant(I64, 0xFFFFFFFF << PLACE_BITS), _low_bits(b, place)), keys)
@@ -225,7 +216,7 @@ def _low_bits(b: Builder, place: Integer) -> Any:
     return b.add(splat(b, place), ir.Constant(vector(I64), [exponent + lane for lane in range(LANES)]))
 
 
-@instruction
+@Instruction
 def add_ranked(b: Builder, total: Address, keys: Address, weight: Address) -> None:
     """`total += weight * (the feature with its bias that a key was made of)`."""
     pointer = b.inttoptr(keys, vector(I64).as_pointer())
@@ -242,7 +233,7 @@ def _at_place(b: Builder, base: Address, keys: Address, lane: int) -> Any:
     return b.inttoptr(b.add(base, b.shl(b.zext(place, I64), ir.Constant(I64, 2))), F32.as_pointer())
 
 
-@instruction
+@Instruction
 def route(b: Builder, keys: Address, weight: Address, routed: Address) -> None:
     """Send the weight of a rank to the places that hold this rank: `routed[place of key] = weight`."""
     for lane in range(LANES):
@@ -250,7 +241,7 @@ def route(b: Builder, keys: Address, weight: Address, routed: Address) -> None:
         b.store(b.load(own, align=4), _at_place(b, routed, keys, lane), align=4)
 
 
-@instruction
+@Instruction
 def route_pair(
     b: Builder, first: Address, second: Address, bias: Address, high: Address, low: Address, routed: Address
 ) -> None:
@@ -263,7 +254,7 @@ def route_pair(
     store(b, b.select(swapped, high, low), b.add(routed, ir.Constant(I64, 4 * LANES)))
 
 
-@instruction
+@Instruction
 def fetch_add(b: Builder, keys: Address, staged: Address, out: Address) -> None:
     """Add to a rank what the places that hold it have: `out += staged[place of key]`."""
     total = load(b, out)
