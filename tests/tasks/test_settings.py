@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 
+from setpred.errors import UsageError
 from setpred.tasks import make_settings
 from setpred.tasks.old_spellings import read_settings
 from setpred.tasks.settings import Settings, changed, flatten, parse_overrides, to_dict
@@ -28,6 +29,13 @@ def test_names_stay_as_they_are_written(text):
 def test_whole_numbers_may_be_written_with_an_exponent(key, text, value):
     made = changed(Settings(), parse_overrides([f"{key}={text}"]))
     assert flatten(to_dict(made))[key] == value
+
+
+@pytest.mark.parametrize("key", ["optim.lr", "optim.weight_decay", "optim.clip", "optim.budget", "trainer.memory"])
+@pytest.mark.parametrize("text", ["nan", "-1", "-inf"])
+def test_numbers_that_make_no_sense_are_refused_before_training_begins(key, text):
+    with pytest.raises(UsageError, match=rf"{key} is {float(text)}: use"):
+        changed(Settings(), parse_overrides([f"{key}={text}"]))
 
 
 def test_a_training_leaves_the_levels_of_the_loggers_alone(tmp_path):

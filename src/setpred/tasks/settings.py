@@ -270,8 +270,8 @@ def restarts(steps: int) -> dict[str, Any]:
 
 
 def _check_ranges(settings: Settings) -> None:
-    """Raise where a count is below one, the seed or the step size of Adam is negative or too large, or a fraction is
-    none."""
+    """Raise where a count is below one, a number of Adam or a limit is negative, too large or no number, or a fraction
+    is none."""
     counted = ("optim.batch", "optim.steps", "trainer.round", "trainer.devices", "trainer.nodes")
     for key, value in flatten(to_dict(settings)).items():
         count = key in counted or (key.startswith(("data.", "net.")) and type(value) is int)
@@ -283,6 +283,10 @@ def _check_ranges(settings: Settings) -> None:
         raise UsageError(f"seed is {short(settings.seed)}: use a whole number from 0 to {MOST_SEED:,}")
     if not 0 <= settings.optim.lr < float("inf"):
         raise UsageError(f"optim.lr is {settings.optim.lr}: use a number such as 0.001")
+    if not 0 <= settings.optim.weight_decay < float("inf"):
+        raise UsageError(f"optim.weight_decay is {settings.optim.weight_decay}: use 0, or a number such as 0.01")
+    if not settings.trainer.memory > 0:
+        raise UsageError(f"trainer.memory is {settings.trainer.memory}: use gigabytes, a number above 0")
     for key in ("clip", "budget"):
         value = getattr(settings.optim, key)
         if value is not None and not 0 < value < float("inf"):
