@@ -162,7 +162,7 @@ def growth(seconds: float, say: Report) -> list[dict[str, Any]]:
     """How the inner loop grows with the size of the set, the element and the batch."""
     base = Case("", size=8, dim=8, hidden=256, batch=32)
     variants = {
-        "size": [replace(base, size=n) for n in (1, 4, 16, 64, 128, 256, 512, 1024)],
+        "size": [replace(base, size=n) for n in (1, 4, 16, 64, 256, 1024, 4096)],
         "dim": [replace(base, dim=d) for d in (1, 4, 16, 64, 256)],
         "batch": [replace(base, batch=b) for b in (1, 8, 64, 512, 4096)],
     }
