@@ -105,6 +105,14 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     assert (tmp_path / "run" / "result.json").stat().st_mtime_ns == written
 
 
+def test_a_finished_run_without_its_weights_is_not_resumed(tmp_path):
+    settings = make_settings("autoencoding", "idspn", "quick", 0, TINY["autoencoding"])
+    train(settings, tmp_path / "run", quiet=True)
+    (tmp_path / "run" / "model.safetensors").unlink()
+    with pytest.raises(UsageError, match=r"model.safetensors is gone, though the run has finished: train it again"):
+        train(settings, tmp_path / "run", resume=True, quiet=True)
+
+
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     (tmp_path / "precious.txt").write_text("mine")
     with pytest.raises(UsageError, match="is not empty: choose another --out"):

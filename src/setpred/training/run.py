@@ -27,6 +27,7 @@ from .run_folder import (
     load_weights,
     read_config,
     read_result,
+    refuse_bare,
     settings_to_resume,
     summary,
     what_counts,
@@ -54,6 +55,7 @@ def train(
     if resume and (out / "config.yaml").exists():
         settings = settings_to_resume(read_config(out), what_counts(settings), out)
     if resume and (out / "result.json").exists():
+        refuse_bare(out)
         return read_result(out)
 
     keep_freed_memory()

@@ -105,6 +105,12 @@ def load_weights(experiment: Experiment, run: Path, to_train: bool = False) -> N
     model.load_state_dict(weights, strict=False)
 
 
+def refuse_bare(run: Path) -> None:
+    """Raise where a run has finished, but its weights are gone: resuming would bring nothing back."""
+    if (run / "result.json").exists() and not (run / WEIGHTS).exists():
+        raise UsageError(f"{run / WEIGHTS} is gone, though the run has finished: train it again with another --out")
+
+
 def check_weights(experiment: Experiment, run: Path, to_train: bool = False) -> None:
     """Raise unless the weights of a finished run have the names and shapes of this experiment's, by their header.
 
@@ -112,8 +118,7 @@ def check_weights(experiment: Experiment, run: Path, to_train: bool = False) -> 
     """
     path, model = run / WEIGHTS, experiment.as_predictor() or experiment
     if not path.exists():
-        if (run / "result.json").exists():  # to resume a finished run does nothing
-            raise UsageError(f"{path} is gone, though the run has finished: train it again with another --out")
+        refuse_bare(run)
         raise UsageError(f"{run} holds no {WEIGHTS}: the run has not finished, go on with --resume")
     try:
         with safe_open(path, "pt") as file:
