@@ -262,7 +262,7 @@ def test_a_folder_that_is_missing_here_is_not_looked_for_on_the_hub(tmp_path, mo
     (tmp_path / "mine").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: pytest.fail("the hub was asked"))
-    with pytest.raises(UsageError, match=f"there is no folder {name}: name one"):
+    with pytest.raises(UsageError, match=f"there is no folder {name}: name a run folder"):
         sp.SetPredictor.from_pretrained(name)
 
 
