@@ -18,7 +18,7 @@ from setpred.errors import UsageError
 from setpred.export import to_onnx
 
 FUZZ = Path(__file__).with_name("command_fuzz.py")
-PORTION = 250
+PORTION = 500
 """Cases in a process: exporters keep some of what they traced, and the memory of the process is limited."""
 
 
